@@ -1,0 +1,43 @@
+# `make run` shows it at work, `make test` proves it. Both install what they need into .venv first.
+PYTHON ?= python3
+BIN := .venv/bin
+STAMP := .venv/.installed
+EXTRAS := service,river,plots,dev,bench
+
+.PHONY: help setup run test lint format calibrate bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+
+setup: $(STAMP)  ## make .venv with the project and all extras
+
+$(STAMP): pyproject.toml
+	@echo "== installing into .venv (about half a minute the first time)"
+	@test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check uv
+	@$(BIN)/uv pip install --quiet --python $(BIN)/python --editable ".[$(EXTRAS)]"
+	@touch $(STAMP)
+
+run: setup  ## the demo: coal-mining disasters sampled, change points printed, a picture written
+	$(BIN)/ishsmm-stream demo
+
+test: lint  ## all tests
+	$(BIN)/python -m pytest -n auto -m "not long"
+
+lint: setup  ## ruff and mypy
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: setup  ## let ruff format the code
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+calibrate: setup  ## the long statistical runs: joint-distribution tests and simulation-based calibration
+	$(BIN)/python -m pytest -n auto -m long
+
+bench: setup  ## speed against a peer in the same run
+	$(BIN)/python benchmarks/sweep.py
+
+clean:  ## remove what the targets made
+	rm -rf .venv build dist out *.egg-info

@@ -1,0 +1,112 @@
+"""Small numerical functions that the kernels share.
+
+They are written out, where the standard library would do, because numba's ``math.lgamma`` differs from Python's in
+the last digits: with these a kernel and its ``.py_func`` agree exactly.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ishsmm_stream._jit import kernel
+
+HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
+LOG_PI = math.log(math.pi)
+
+
+@kernel
+def log_gamma(x):
+    """ln Gamma(x), x > 0: Stirling's series above 10, the recurrence below."""
+    product = 1.0
+    while x < 10.0:
+        product *= x
+        x += 1.0
+    z = 1.0 / (x * x)
+    series = 1.0 / 156.0
+    series = -691.0 / 360360.0 + z * series
+    series = 1.0 / 1188.0 + z * series
+    series = -1.0 / 1680.0 + z * series
+    series = 1.0 / 1260.0 + z * series
+    series = -1.0 / 360.0 + z * series
+    series = 1.0 / 12.0 + z * series
+    return (x - 0.5) * math.log(x) - x + HALF_LOG_TWO_PI + series / x - math.log(product)
+
+
+@kernel
+def log_beta(a, b):
+    """ln B(a, b)."""
+    return log_gamma(a) + log_gamma(b) - log_gamma(a + b)
+
+
+@kernel
+def log_add(a, b):
+    """ln(e^a + e^b); minus infinity stands for zero."""
+    if a < b:
+        a, b = b, a
+    if b == -np.inf:
+        return a
+    return a + math.log1p(math.exp(b - a))
+
+
+@kernel
+def log_sigmoid(x):
+    """ln(1 / (1 + e^-x))."""
+    if x >= 0.0:
+        return -math.log1p(math.exp(-x))
+    return x - math.log1p(math.exp(x))
+
+
+@kernel
+def log_student_t(y, freedom, location, squared_scale):
+    """ln density of a Student-t with ``freedom`` degrees of freedom."""
+    half = 0.5 * (freedom + 1.0)
+    deviation = y - location
+    return (
+        log_gamma(half)
+        - log_gamma(0.5 * freedom)
+        - 0.5 * (math.log(freedom) + LOG_PI + math.log(squared_scale))
+        - half * math.log1p(deviation * deviation / (freedom * squared_scale))
+    )
+
+
+@kernel
+def draw_log_gamma(rng, shape):
+    """ln of a Gamma(shape, 1) variate, without underflow at small shapes; shape 0 is the point mass at zero."""
+    if shape <= 0.0:
+        return -np.inf
+    if shape >= 1.0:
+        return math.log(rng.standard_gamma(shape))
+    # G(shape) = G(shape + 1) U^(1/shape) in law
+    return math.log(rng.standard_gamma(shape + 1.0)) + math.log(1.0 - rng.random()) / shape
+
+
+@kernel
+def draw_log_beta(rng, a, b):
+    """(ln x, ln(1 - x)) of a Beta(a, b) variate; a = 0 gives x = 0, b = 0 gives x = 1."""
+    first = draw_log_gamma(rng, a)
+    second = draw_log_gamma(rng, b)
+    total = log_add(first, second)
+    if total == -np.inf:  # both shapes so small that even the logarithms overflow: the larger one wins
+        if a >= b:
+            return 0.0, -np.inf
+        return -np.inf, 0.0
+    return first - total, second - total
+
+
+@kernel
+def draw_index(rng, weights, count):
+    """An index below ``count`` with probability proportional to ``weights``, which are not negative."""
+    total = 0.0
+    for i in range(count):
+        total += weights[i]
+    target = rng.random() * total
+    last = 0
+    for i in range(count):
+        if weights[i] > 0.0:
+            last = i
+            target -= weights[i]
+            if target < 0.0:
+                return i
+    return last

@@ -1,0 +1,229 @@
+"""One Markov chain: the blocks of the Gibbs sampler in their order."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from ishsmm_stream.batch import beam as beams
+from ishsmm_stream.batch import hierarchy, segments
+from ishsmm_stream.model.durations import Fixed
+from ishsmm_stream.model.durations import family as duration_family
+from ishsmm_stream.model.emissions import family as emission_family
+from ishsmm_stream.model.presets import Model
+from ishsmm_stream.model.topology import is_left_to_right
+
+# Slots beyond the instantiated states that are filled from the prior before the beam asks for them.
+_SPARE_SLOTS = 3
+_MOST_FIRST_STATES = 20
+
+
+class StateLimitError(RuntimeError):
+    """The sampler needed more states than ``max_states``. Cutting them off would bias the answer, so it stops."""
+
+
+class Draw(NamedTuple):
+    """One draw from the posterior. States are numbered as the chain had them."""
+
+    starts: np.ndarray  # (segments,) first index of each segment
+    labels: np.ndarray  # (segments,) its state
+    theta: np.ndarray  # (states, numbers) emission parameters
+    lam: np.ndarray  # (states, numbers) duration parameters
+    hyper: np.ndarray  # (5,) alpha0, alpha1, c, d, rho
+    log_joint: float
+
+
+class Chain:
+    """A chain over trajectories and everything above them; ``sweep`` is one round of all blocks.
+
+    ``y`` is (length, channels), checked. All randomness comes from ``rng``.
+
+    A trajectory is ``starts`` and ``labels``, the first index and the state of each segment, with ``last_r`` the
+    remaining count of the last one. ``count`` states are instantiated; ``filled`` slots of ``theta`` and ``lam`` hold
+    parameters, those from ``count`` on being prior draws for states that the beam may instantiate.
+    """
+
+    def __init__(
+        self,
+        model: Model,
+        y: np.ndarray,
+        rng: np.random.Generator,
+        *,
+        temperature: float = 3.0,
+        paper_slice: bool = False,
+        max_states: int = 512,
+    ) -> None:
+        self.model = model
+        self.y = y
+        self.rng = rng
+        self.temperature = temperature
+        self.paper_slice = paper_slice
+        self.rules = hierarchy.make_rules(model, max_states)
+        self.max_states = self.rules.allowed.shape[1]
+        self.weights = hierarchy.make_weights(model, self.max_states)
+        self.rows = hierarchy.make_rows(self.rules)
+        self._refresh_indices = is_left_to_right(model.topology)
+        self._starts_buffer = np.empty(len(y), dtype=np.int64)
+        self._labels_buffer = np.empty(len(y), dtype=np.int64)
+        self._first_trajectory()
+        self._first_weights()
+        slots = min(self.max_states, 2 * (self.count + _SPARE_SLOTS))
+        self.theta = np.zeros((slots, emission_family.params_size(model.emission)))
+        self.lam = np.zeros((slots, duration_family.params_size(model.duration)))
+        self.beam = beams.make_beam(len(y), slots, len(y))
+        self._update_hierarchy()
+        self._update_parameters()
+
+    def sweep(self) -> None:
+        """Update the trajectory by the beam, then everything above it given the trajectory."""
+        self._update_trajectory()
+        self._update_hierarchy()
+        self._update_parameters()
+
+    def draw(self) -> Draw:
+        """The chain's state now."""
+        return Draw(
+            self.starts.astype(np.int32),
+            self.labels.astype(np.int32),
+            self.theta[: self.count].copy(),
+            self.lam[: self.count].copy(),
+            self.weights.hyper.copy(),
+            self.log_joint(),
+        )
+
+    def log_joint(self) -> float:
+        """ln p(y, segments, labels | gamma, hyperparameters) with theta, lambda and the rows integrated out.
+
+        Where no state returns, the labels say nothing and are left out.
+        """
+        model = self.model
+        total = segments.log_data(model.emission, self.y, self.starts, self.labels, self.count)
+        total += segments.log_dwells(model.duration, len(self.y), self.starts, self.labels, self.count)
+        if not model.is_renewal:
+            total += hierarchy.log_labels(self.rules, self.weights, self.labels, self.count)
+        return float(total)
+
+    # The first guess
+
+    def _first_trajectory(self) -> None:
+        """States guessed from the data where the topology lets the guess stand, one segment elsewhere."""
+        labels = np.zeros(len(self.y), dtype=np.int64)
+        if self.model.topology.exchangeable or self.model.topology.states is not None:
+            most = min(_MOST_FIRST_STATES, self.max_states)
+            guess = segments.allocate(self.rng, self.model.emission, self.y, most)
+            steps = set(zip(guess[:-1].tolist(), guess[1:].tolist(), strict=True))
+            if all(self.rules.allowed[m + 1, k] for m, k in steps if m != k):
+                labels = guess
+        begins = np.ones(len(labels), dtype=np.bool_)
+        if not isinstance(self.model.duration, Fixed):
+            begins[1:] = labels[1:] != labels[:-1]
+        self.starts = np.flatnonzero(begins)
+        self.labels = labels[self.starts]
+        self.last_r = 0
+
+    def _first_weights(self) -> None:
+        self.count = hierarchy.reset_weights(self.rng, self.rules, self.weights)
+        needed = max(int(self.labels.max()) + 1, int(self.rules.horizon[self.labels + 1].max()))
+        while self.count < needed:
+            hierarchy.break_stick(self.rng, self.rules, self.weights, self.count)
+            self.count += 1
+
+    # The blocks
+
+    def _update_trajectory(self) -> None:
+        """Beam: slices given the trajectory, forward filter, a new trajectory drawn backward."""
+        paper_slice = self.paper_slice and self._draw_paper_slices()
+        answer, time = beams.NEEDS_STATES, 0
+        while answer == beams.NEEDS_STATES:
+            answer, time, self.count, found, last_r = beams.draw_trajectory(
+                self.rng, self.rules, self.weights, self.rows, self.beam, self.temperature, paper_slice, time, self.count,
+                self.filled, self.starts, self.labels, self._starts_buffer, self._labels_buffer,
+            )  # fmt: skip
+            if answer == beams.NEEDS_STATES:
+                self._fill_more_slots(paper_slice)
+        if found > 0:  # otherwise no path had weight for doubles: the trajectory stays as it is
+            self.starts = self._starts_buffer[-found:].copy()
+            self.labels = self._labels_buffer[-found:].copy()
+
+    def _update_hierarchy(self) -> None:
+        """Weights, rows and hyperparameters."""
+        self.count = hierarchy.update_hierarchy(
+            self.rng, self.rules, self.weights, self.rows, self.labels, self.count, self._refresh_indices
+        )
+        if self.count < 0:
+            raise self._state_limit()
+
+    def _update_parameters(self) -> None:
+        """theta and lambda of the instantiated states, and prior draws for a few that may be instantiated next."""
+        self.filled = min(self.count + _SPARE_SLOTS, self.max_states)
+        self._grow_slots()
+        self.last_r = segments.draw_parameters_and_tables(
+            self.rng, self.model.emission, self.model.duration, self.y, self.starts, self.labels,
+            self.theta, self.lam, self.beam, self.filled,
+        )  # fmt: skip
+
+    # The paper's slice
+
+    def _draw_paper_slices(self) -> bool:
+        """Draw slices that cut durations too, with tables that hold every r whose F(r) exceeds the least slice.
+
+        False where a first guess has durations of probability zero, which cannot be cut.
+        """
+        self._lengthen_tables(self.last_r + 1)
+        remaining = np.append(np.diff(self.starts) - 1, self.last_r)
+        low, high = self.beam.low[self.labels], self.beam.high[self.labels]
+        if not ((low <= remaining) & (remaining < high)).all():
+            return False
+        beams.draw_slices(
+            self.rng, self.temperature, True, self.rows.pi, self.beam.pmf, self.starts, self.labels, self.last_r,
+            self.beam.slices, self.beam.log_stay,
+        )  # fmt: skip
+        self._cover_slices(0)
+        return True
+
+    def _cover_slices(self, first: int) -> None:
+        threshold = float(np.log(self.beam.slices.min()))
+        self._lengthen_tables(
+            segments.longest_table(self.model.duration, self.lam, threshold, first, self.filled)
+        )
+
+    def _lengthen_tables(self, needed: int) -> None:
+        if needed > self.beam.pmf.shape[1]:
+            self.beam = beams.with_tables(self.beam, 2 * needed)
+            segments.fill_durations(self.model.duration, self.lam, self.beam, 0, self.filled)
+
+    # Slots
+
+    def _fill_more_slots(self, paper_slice: bool) -> None:
+        """More states, drawn from the prior, that the forward filter can instantiate."""
+        if self.filled == self.max_states:
+            raise self._state_limit()
+        first = self.filled
+        self.filled = min(2 * self.filled, self.max_states)
+        self._grow_slots()
+        segments.draw_priors_and_tables(
+            self.rng, self.model.emission, self.model.duration, self.y, self.theta, self.lam, self.beam,
+            first, self.filled,
+        )  # fmt: skip
+        if paper_slice:
+            self._cover_slices(first)
+
+    def _grow_slots(self) -> None:
+        if self.filled > len(self.theta):
+            slots = min(self.max_states, 2 * self.filled)
+            self.beam = beams.with_slots(self.beam, slots)
+            self.theta = _with_rows(self.theta, slots)
+            self.lam = _with_rows(self.lam, slots)
+
+    def _state_limit(self) -> StateLimitError:
+        return StateLimitError(
+            f"the sampler needed more than max_states = {self.max_states} states; raise max_states, or use a smaller "
+            f"temperature or slice='paper', which reach fewer"
+        )
+
+
+def _with_rows(array: np.ndarray, rows: int) -> np.ndarray:
+    grown = np.zeros((rows, array.shape[1]))
+    grown[: len(array)] = array
+    return grown

@@ -1,0 +1,127 @@
+"""Posterior sampling of any model: chains, threads and progress."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any
+
+import numpy as np
+
+from ishsmm_stream import _checks
+from ishsmm_stream.batch.chain import Chain, Draw
+from ishsmm_stream.batch.exact import ExactPosterior
+from ishsmm_stream.batch.posterior import Posterior
+from ishsmm_stream.model.emissions import family as emissions
+from ishsmm_stream.model.presets import Model
+
+Progress = Callable[[int, int], None]
+
+
+def sample(
+    y: Any,
+    model: Model,
+    *,
+    draws: int = 1000,
+    burn_in: int = 100,
+    chains: int = 2,
+    seed: int = 0,
+    temperature: float = 3.0,
+    slice: str | None = None,
+    method: str = "auto",
+    progress: bool | Progress = False,
+    max_states: int = 512,
+) -> Posterior:
+    """Draw from the posterior of ``model`` given ``y`` (length, or length x channels; NaN = missing).
+
+    ``method``: "auto" draws exactly and independently where no state returns (``ilr``) and runs the beam sampler
+    elsewhere; "beam" runs the paper's sampler for every model.
+    ``slice``: "transition" cuts transition probabilities only (faster, mixes better), "paper" cuts durations too, as the
+    paper does; the default is "transition", except where no state returns: there it would reach for ever more states.
+    ``temperature``: K of the slices' Beta(1/K, K); more reaches farther in a sweep at more work.
+    ``progress``: True for a bar on the terminal, or a function called with (done, total).
+    ``max_states``: a limit that raises StateLimitError when it is met; it never cuts silently.
+
+    The result depends on the data, the model and ``seed`` only, not on the number of threads.
+    """
+    if not isinstance(model, Model):
+        raise ValueError(f"model must be made by a preset such as ishsmm_stream.ied, got {model!r}")
+    _checks.whole("draws", draws, at_least=1)
+    _checks.whole("burn_in", burn_in, at_least=0)
+    _checks.whole("chains", chains, at_least=1)
+    _checks.whole("seed", seed, at_least=0)
+    _checks.whole("max_states", max_states, at_least=1)
+    _checks.positive("temperature", temperature)
+    _checks.one_of("method", method, ("auto", "beam"))
+    if slice is None:
+        slice = "paper" if model.is_renewal else "transition"
+    _checks.one_of("slice", slice, ("transition", "paper"))
+    data = emissions.checked_series("y", y, model.emission)
+    if model.is_renewal and method == "auto":
+        return _sample_exactly(data, model, draws, chains, seed)
+    if emissions.is_segment_local(model.emission):
+        raise ValueError(
+            f"{type(model.emission).__name__} with a trend inside segments can only be used where no state returns and "
+            f"method='auto' (ilr), got model {model.name!r} with method {method!r}"
+        )
+    with _reporter(progress, chains * (burn_in + draws)) as report:
+
+        def run(seeds: np.random.SeedSequence) -> list[Draw]:
+            chain = Chain(
+                model, data, np.random.default_rng(seeds), temperature=float(temperature),
+                paper_slice=slice == "paper", max_states=max_states,
+            )  # fmt: skip
+            kept: list[Draw] = []
+            for i in range(burn_in + draws):
+                chain.sweep()
+                if i >= burn_in:
+                    kept.append(chain.draw())
+                report()
+            return kept
+
+        with ThreadPoolExecutor(min(chains, os.cpu_count() or 1)) as pool:
+            results = list(pool.map(run, np.random.SeedSequence(seed).spawn(chains)))
+    return Posterior(model, data, results)
+
+
+def _sample_exactly(data: np.ndarray, model: Model, draws: int, chains: int, seed: int) -> Posterior:
+    """Independent draws, dealt out to ``chains`` so that callers see the same shape."""
+    independent = ExactPosterior(data, model).draw(draws * chains, seed)
+    dealt = [independent.draws[i * draws : (i + 1) * draws] for i in range(chains)]
+    return Posterior(model, data, dealt)
+
+
+class _reporter:
+    """Counts sweeps of all chains and passes them on to a function or a bar; used as a context."""
+
+    def __init__(self, progress: bool | Progress, total: int) -> None:
+        self._total = total
+        self._done = 0
+        self._lock = threading.Lock()
+        self._bar: Any = None
+        self._tell: Progress | None = None
+        if callable(progress):
+            self._tell = progress
+        elif progress:
+            from rich.progress import Progress as Bar
+
+            self._bar = Bar(transient=True)
+            task = self._bar.add_task("sampling", total=total)
+            self._tell = lambda done, total: self._bar.update(task, completed=done)
+
+    def __enter__(self) -> Callable[[], None]:
+        if self._bar:
+            self._bar.start()
+        return self._report
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar:
+            self._bar.stop()
+
+    def _report(self) -> None:
+        if self._tell:
+            with self._lock:
+                self._done += 1
+                self._tell(self._done, self._total)

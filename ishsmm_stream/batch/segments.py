@@ -1,0 +1,171 @@
+"""Kernels that go through the segments of a trajectory with a model's emission and duration families."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ishsmm_stream._jit import kernel
+from ishsmm_stream._special import draw_index
+from ishsmm_stream.model.durations import family as durations
+from ishsmm_stream.model.emissions import family as emissions
+
+
+@kernel
+def segment_end(starts, i, length):
+    """One past the last observation of segment ``i``."""
+    return starts[i + 1] if i + 1 < starts.shape[0] else length
+
+
+@kernel
+def fill_tables(emission, duration, theta, lam, y, beam, first, last):
+    """Likelihood and duration tables of the states in slots ``first`` to ``last - 1``."""
+    for k in range(first, last):
+        total = 0.0
+        cumulative = beam.cumulative[k]
+        cumulative[0] = 0.0
+        for t in range(y.shape[0]):
+            total += emissions.log_density(emission, theta[k], y, t)
+            cumulative[t + 1] = total
+    fill_durations(duration, lam, beam, first, last)
+
+
+@kernel
+def fill_durations(duration, lam, beam, first, last):
+    """Duration tables of the states in slots ``first`` to ``last - 1``."""
+    for k in range(first, last):
+        beam.low[k], beam.high[k] = durations.tabulate(duration, lam[k], beam.pmf[k], beam.survival[k])
+
+
+@kernel
+def longest_table(duration, lam, log_threshold, first, last):
+    """Entries that a duration table needs to hold every r with ln F(r) >= ``log_threshold``."""
+    longest = 1
+    for k in range(first, last):
+        longest = max(longest, durations.table_length(duration, lam[k], log_threshold))
+    return longest
+
+
+@kernel
+def _draw_emission_parameters(rng, emission, y, starts, labels, theta, filled):
+    stats = np.empty((filled, emissions.stats_size(emission)))
+    for k in range(filled):
+        emissions.clear(emission, stats[k])
+    for i in range(starts.shape[0]):
+        for t in range(starts[i], segment_end(starts, i, y.shape[0])):
+            emissions.add(emission, stats[labels[i]], y, t)
+    for k in range(filled):
+        emissions.draw_parameters(emission, stats[k], rng, theta[k])
+
+
+@kernel
+def _draw_duration_parameters(rng, duration, length, starts, labels, lam, filled):
+    stats = np.empty((filled, durations.stats_size(duration)))
+    for k in range(filled):
+        durations.clear(duration, stats[k])
+    last = starts.shape[0] - 1
+    for i in range(last):
+        durations.add(duration, stats[labels[i]], starts[i + 1] - starts[i] - 1)
+    censored = length - starts[last] - 1
+    for k in range(filled):
+        durations.draw_parameters(duration, stats[k], censored if k == labels[last] else -1, rng, lam[k])
+    return durations.draw_beyond(duration, lam[labels[last]], censored, rng)
+
+
+@kernel
+def draw_parameters(rng, emission, duration, y, starts, labels, theta, lam, filled):
+    """theta and lambda of every slot below ``filled`` from their posteriors; a state without data gets its prior.
+
+    The last segment is censored; returns a remaining count for it.
+    """
+    _draw_emission_parameters(rng, emission, y, starts, labels, theta, filled)
+    return _draw_duration_parameters(rng, duration, y.shape[0], starts, labels, lam, filled)
+
+
+@kernel
+def draw_parameters_and_tables(rng, emission, duration, y, starts, labels, theta, lam, beam, filled):
+    """As ``draw_parameters``, with the beam's tables filled for them."""
+    last_r = draw_parameters(rng, emission, duration, y, starts, labels, theta, lam, filled)
+    fill_tables(emission, duration, theta, lam, y, beam, 0, filled)
+    return last_r
+
+
+@kernel
+def draw_priors_and_tables(rng, emission, duration, y, theta, lam, beam, first, last):
+    """theta and lambda of the slots ``first`` to ``last - 1`` from their priors, with the beam's tables."""
+    stats = np.empty(emissions.stats_size(emission))
+    emissions.clear(emission, stats)
+    for k in range(first, last):
+        emissions.draw_parameters(emission, stats, rng, theta[k])
+    stats = np.empty(durations.stats_size(duration))
+    durations.clear(duration, stats)
+    for k in range(first, last):
+        durations.draw_parameters(duration, stats, -1, rng, lam[k])
+    fill_tables(emission, duration, theta, lam, y, beam, first, last)
+
+
+@kernel
+def log_data(emission, y, starts, labels, count):
+    """ln p(y | segments, labels), theta integrated out."""
+    stats = np.empty((count, emissions.stats_size(emission)))
+    for k in range(count):
+        emissions.clear(emission, stats[k])
+    for i in range(starts.shape[0]):
+        for t in range(starts[i], segment_end(starts, i, y.shape[0])):
+            emissions.add(emission, stats[labels[i]], y, t)
+    total = 0.0
+    for k in range(count):
+        total += emissions.log_marginal(emission, stats[k])
+    return total
+
+
+@kernel
+def log_dwells(duration, length, starts, labels, count):
+    """ln p(dwell times | labels), lambda integrated out, the last one censored."""
+    stats = np.empty((count, durations.stats_size(duration)))
+    for k in range(count):
+        durations.clear(duration, stats[k])
+    total = 0.0
+    last = starts.shape[0] - 1
+    for i in range(last):
+        r = starts[i + 1] - starts[i] - 1
+        total += durations.log_predictive_pmf(duration, stats[labels[i]], r)
+        durations.add(duration, stats[labels[i]], r)
+    return total + durations.log_predictive_survival(duration, stats[labels[last]], length - starts[last] - 1)
+
+
+@kernel
+def simulate_data(rng, emission, theta, starts, labels, y):
+    """Draw y given the trajectory and the parameters, in place."""
+    for i in range(starts.shape[0]):
+        for t in range(starts[i], segment_end(starts, i, y.shape[0])):
+            emissions.simulate(emission, theta[labels[i]], rng, y, t)
+
+
+@kernel
+def allocate(rng, emission, y, most_states):
+    """A first guess at the states: each observation joins a state with probability proportional to its predictive
+    times the state's size, or opens a new one, as in a Dirichlet process mixture seen once."""
+    stats = np.empty((most_states, emissions.stats_size(emission)))
+    labels = np.zeros(y.shape[0], dtype=np.int64)
+    sizes = np.zeros(most_states)
+    weights = np.empty(most_states)
+    used = 0
+    for t in range(y.shape[0]):
+        options = min(used + 1, most_states)
+        if used < options:
+            emissions.clear(emission, stats[used])
+            sizes[used] = 1.0
+        top = -np.inf
+        for k in range(options):
+            weights[k] = emissions.log_predictive(emission, stats[k], y, t)
+            top = max(top, weights[k])
+        for k in range(options):
+            weights[k] = sizes[k] * np.exp(weights[k] - top)
+        chosen = draw_index(rng, weights, options)
+        if chosen == used:
+            used += 1
+            sizes[chosen] = 0.0
+        sizes[chosen] += 1.0
+        emissions.add(emission, stats[chosen], y, t)
+        labels[t] = chosen
+    return labels

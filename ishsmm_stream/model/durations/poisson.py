@@ -1,0 +1,171 @@
+"""Poisson remaining counts with a gamma prior; the marginal is negative binomial (geometric at shape 1)."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ishsmm_stream._special import log_gamma
+from ishsmm_stream.model.durations import family
+from ishsmm_stream.model.durations.family import LARGEST_COUNT, LOG_NEGLIGIBLE
+from ishsmm_stream.model.durations.negative_binomial import draw_tail, log_mass, log_tail
+
+
+class _Prior(NamedTuple):
+    shape: float
+    scale: float
+
+
+class Poisson(_Prior):
+    """r ~ Poisson(rate) with rate ~ Gamma(shape, scale): the second argument is the paper's, a *scale*.
+
+    With n complete segments, rate ~ Gamma(shape + sum r, 1 / (1/scale + n)), and the next r is negative binomial with
+    size = shape + sum r and q = 1 / (1 + 1/scale + n). A censored segment is completed by a draw from that law beyond
+    c, which makes the draw of the rate exact.
+
+    Statistics: number and sum of complete r. Parameter: the rate (paper: lambda).
+    """
+
+    __slots__ = ()
+
+    def __new__(cls, shape: float = 1.0, scale: float = 100.0):
+        return super().__new__(cls, family.hyperparameter("shape", shape), family.hyperparameter("scale", scale))
+
+
+@family.stats_size.register(Poisson)
+def _stats_size(prior):
+    return 2
+
+
+@family.params_size.register(Poisson)
+def _params_size(prior):
+    return 1
+
+
+@family.clear.register(Poisson)
+def _clear(prior, stats):
+    stats[:] = 0.0
+
+
+@family.add.register(Poisson)
+def _add(prior, stats, r):
+    stats[0] += 1.0
+    stats[1] += r
+
+
+@family.log_predictive_pmf.register(Poisson)
+def _log_predictive_pmf(prior, stats, r):
+    return log_mass(prior.shape + stats[1], 1.0 / prior.scale + stats[0], float(r))
+
+
+@family.log_predictive_survival.register(Poisson)
+def _log_predictive_survival(prior, stats, r):
+    return log_tail(prior.shape + stats[1], 1.0 / prior.scale + stats[0], float(r))
+
+
+@family.draw_parameters.register(Poisson)
+def _draw_parameters(prior, stats, censored, rng, params):
+    shape = prior.shape + stats[1]
+    rate = 1.0 / prior.scale + stats[0]
+    if censored > 0:  # r >= 0 would say nothing
+        shape += draw_tail(shape, rate, float(censored), rng)
+        rate += 1.0
+    params[0] = rng.standard_gamma(shape) / rate
+
+
+@family.log_pmf.register(Poisson)
+def _log_pmf(prior, params, r):
+    rate = params[0]
+    if rate == 0.0:
+        return 0.0 if r == 0 else -math.inf
+    return r * math.log(rate) - rate - log_gamma(r + 1.0)
+
+
+@family.tabulate.register(Poisson)
+def _tabulate(prior, params, pmf, survival):
+    rate = params[0]
+    length = pmf.shape[0]
+    if length == 0:
+        return 0, 0
+    peak = int(min(rate, length - 1.0))
+    log_peak = family.log_pmf(prior, params, peak)
+    if log_peak < LOG_NEGLIGIBLE:  # the whole table lies far below the mode
+        survival[:] = 1.0
+        return length, length
+    floor = math.exp(LOG_NEGLIGIBLE)
+    pmf[peak] = math.exp(log_peak)
+    low = peak
+    while low > 0:
+        value = pmf[low] * low / rate
+        if value < floor:
+            break
+        low -= 1
+        pmf[low] = value
+    high = peak + 1
+    while high < length:
+        value = pmf[high - 1] * rate / high
+        if value < floor:
+            break
+        pmf[high] = value
+        high += 1
+    # P(r' >= high); the sum is short: where F(high - 1) is not negligible, the mode is not far
+    beyond = 0.0
+    term = pmf[high - 1]
+    r = high
+    while term > 0.0 and (r <= rate or term > 1e-17 * beyond):
+        term *= rate / r
+        beyond += term
+        r += 1
+    for r in range(high - 1, low - 1, -1):
+        beyond += pmf[r]
+        survival[r] = min(beyond, 1.0)
+    for r in range(low):
+        survival[r] = 1.0
+    return low, high
+
+
+@family.table_length.register(Poisson)
+def _table_length(prior, params, log_threshold):
+    mode = int(min(params[0], float(LARGEST_COUNT)))
+    return family.unimodal_table_length(prior, params, mode, log_threshold)
+
+
+@family.draw.register(Poisson)
+def _draw(prior, params, rng):
+    return rng.poisson(min(params[0], float(LARGEST_COUNT)))
+
+
+@family.draw_beyond.register(Poisson)
+def _draw_beyond(prior, params, lowest, rng):
+    rate = min(params[0], float(LARGEST_COUNT))
+    if lowest <= rate:  # at least about half of the mass lies beyond: reject
+        while True:
+            r = rng.poisson(rate)
+            if r >= lowest:
+                return r
+    # P(R >= lowest) / P(R = lowest), then walk up from ``lowest``
+    total = 1.0
+    term = 1.0
+    r = lowest
+    while term > 1e-17 * total:
+        r += 1
+        term *= rate / r
+        total += term
+    remaining = rng.random() * total
+    term = 1.0
+    r = lowest
+    while remaining > term and term > 0.0:
+        remaining -= term
+        r += 1
+        term *= rate / r
+    return r
+
+
+@family.mean.register(Poisson)
+def _mean(prior, params):
+    return params[0] + 1.0
+
+
+@family.parameter_names.register(Poisson)
+def _parameter_names(prior):
+    return ("rate",)

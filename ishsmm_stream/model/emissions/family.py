@@ -1,0 +1,127 @@
+"""What an emission family is: a NamedTuple of its prior's numbers, and the functions below, registered for its type.
+
+In all of them ``y`` is the whole series, float64 of shape (length, channels), and ``t`` an index into it: a family may
+look back at earlier values (autoregression). A row with a NaN is missing and has no likelihood term.
+``stats`` and ``params`` are flat float64 arrays of the sizes that the family states.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ishsmm_stream import _checks
+from ishsmm_stream._jit import by_family, kernel
+
+
+@by_family
+def stats_size(prior):
+    """How many numbers the sufficient statistics take."""
+
+
+@by_family
+def params_size(prior):
+    """How many numbers a parameter (paper: theta) takes."""
+
+
+@by_family
+def clear(prior, stats):
+    """Set ``stats`` to those of no data."""
+
+
+@by_family
+def add(prior, stats, y, t):
+    """Take observation ``t`` into ``stats``. Observations of a segment are added in order."""
+
+
+@by_family
+def log_predictive(prior, stats, y, t):
+    """ln p(y_t | what ``stats`` has seen), the parameter integrated out; 0 where there is no term."""
+
+
+@by_family
+def log_marginal(prior, stats):
+    """ln p(everything in ``stats``), the parameter integrated out."""
+
+
+@by_family
+def draw_parameters(prior, stats, rng, params):
+    """Draw the parameter from its posterior given ``stats`` into ``params``."""
+
+
+@by_family
+def log_density(prior, params, y, t):
+    """ln p(y_t | parameter); 0 where there is no term."""
+
+
+@by_family
+def simulate(prior, params, rng, y, t):
+    """Draw y_t given the parameter (and y before t) into row ``t`` of ``y``."""
+
+
+@by_family
+def check_data(prior, y):
+    """Raise ValueError where ``y`` cannot come from this family. Plain Python, not for kernels."""
+
+
+@by_family
+def parameter_names(prior):
+    """Names of the parameter's numbers as people read them. Plain Python, not for kernels."""
+
+
+@by_family
+def describe(prior, params):
+    """The numbers named by ``parameter_names`` from ``params``. Plain Python, not for kernels."""
+
+
+@by_family
+def location(prior, params, y, t):
+    """The expected y_t given the parameter, one number a channel: what a plot draws. Plain Python."""
+
+
+@by_family
+def is_segment_local(prior):
+    """Whether the density depends on the position inside a segment, so that only the exact ILR inference serves.
+    Plain Python."""
+
+
+@kernel
+def is_missing(y, t):
+    """Whether any channel of row ``t`` is NaN."""
+    for channel in range(y.shape[1]):
+        if np.isnan(y[t, channel]):
+            return True
+    return False
+
+
+@kernel
+def _block_log_marginal(prior, y):
+    stats = np.empty(stats_size(prior))
+    clear(prior, stats)
+    for t in range(y.shape[0]):
+        add(prior, stats, y, t)
+    return log_marginal(prior, stats)
+
+
+def block_log_marginal(prior: Any, y: Any) -> float:
+    """ln p(y) of one segment, its parameter integrated out.
+
+    >>> from ishsmm_stream import emissions
+    >>> round(block_log_marginal(emissions.Poisson(shape=1.0, rate=1.0), [2, 0, 3]), 6)
+    -6.015181
+    """
+    return float(_block_log_marginal(prior, checked_series("y", y, prior)))
+
+
+def checked_series(name: str, y: Any, prior: Any) -> np.ndarray:
+    """``y`` as a (length, channels) array that this family can have produced."""
+    array = _checks.series(name, y)
+    check_data(prior, array)
+    return array
+
+
+def require_channels(y: np.ndarray, channels: int, family: str) -> None:
+    """Raise ValueError unless ``y`` has as many columns as the family models."""
+    if y.shape[1] != channels:
+        raise ValueError(f"y has {y.shape[1]} channels, but {family} takes {channels}")
