@@ -11,6 +11,7 @@ from ishsmm_stream.batch.exact import ExactPosterior, exact_posterior
 from ishsmm_stream.batch.posterior import Posterior, Segmentation
 from ishsmm_stream.batch.sample import sample
 from ishsmm_stream.model import durations, emissions, priors, topology
+from ishsmm_stream.model.generate import Generated, generate
 from ishsmm_stream.model.presets import (
     Model,
     bayesian_hmm,
@@ -27,6 +28,7 @@ __version__ = "0.1.0"
 
 __all__ = [
     "ExactPosterior",
+    "Generated",
     "Model",
     "Posterior",
     "Segmentation",
@@ -37,6 +39,7 @@ __all__ = [
     "durations",
     "emissions",
     "exact_posterior",
+    "generate",
     "hdp_hmm",
     "hdp_hsmm",
     "ied",

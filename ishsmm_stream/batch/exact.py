@@ -32,8 +32,8 @@ from ishsmm_stream.batch.hierarchy import HYPERPARAMETERS
 from ishsmm_stream.batch.posterior import Posterior
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
+from ishsmm_stream.model.generate import draw_hyperparameters
 from ishsmm_stream.model.presets import Model
-from ishsmm_stream.model.priors import Beta, Gamma
 
 # Fewer than one in 1e18: such counts of change points are left out of the sums.
 _NEGLIGIBLE = 1e-18
@@ -245,16 +245,9 @@ class ExactPosterior:
         log_joint = segments.log_data(model.emission, y, starts, labels, count) + segments.log_dwells(
             model.duration, len(y), starts, labels, count
         )
-        hyper = np.array([_draw_hyperparameter(rng, getattr(model, name)) for name in HYPERPARAMETERS])
+        drawn = draw_hyperparameters(model, rng)
+        hyper = np.array([drawn[name] for name in HYPERPARAMETERS])
         return Draw(starts.astype(np.int32), labels.astype(np.int32), theta, lam, hyper, float(log_joint))
-
-
-def _draw_hyperparameter(rng: np.random.Generator, value: Any) -> float:
-    if isinstance(value, Gamma):
-        return float(rng.gamma(value.shape, 1.0 / value.rate))
-    if isinstance(value, Beta):
-        return float(rng.beta(value.a, value.b))
-    return float(value)
 
 
 def exact_posterior(y: Any, model: Model) -> ExactPosterior:

@@ -138,7 +138,7 @@ def simulate_data(rng, emission, theta, starts, labels, y):
     """Draw y given the trajectory and the parameters, in place."""
     for i in range(starts.shape[0]):
         for t in range(starts[i], segment_end(starts, i, y.shape[0])):
-            emissions.simulate(emission, theta[labels[i]], rng, y, t)
+            emissions.simulate(emission, theta[labels[i]], rng, y, t, t - starts[i])
 
 
 @kernel

@@ -278,10 +278,12 @@ def test_predictive_does_not_depend_on_the_order(case):
     assert np.exp(forward) == pytest.approx(case.posterior(case.complete)[1], rel=1e-9)
 
 
-@pytest.mark.parametrize("seen", ["nothing", "complete", "censored", "censored_far", "both"])
+@pytest.mark.parametrize("seen", ["nothing", "complete", "censored", "censored_soon", "censored_late", "both"])
 def test_draws_of_the_parameter_have_the_posterior_moments(case, seen):
     complete = case.complete if seen in ("complete", "both") else case.complete[:0]
-    censored = {"nothing": -1, "complete": 0, "censored_far": 8 * case.censored}.get(seen, case.censored)
+    censored = {"nothing": -1, "complete": 0, "censored_soon": 2, "censored_late": 8 * case.censored}.get(
+        seen, case.censored
+    )
     if isinstance(case.prior, Fixed):
         censored = min(censored, case.prior.remaining)
     weights, _ = case.posterior(complete, censored)

@@ -62,7 +62,7 @@ def exercise(prior, y, split, rng, draws, simulated):
         for t in range(y.shape[0]):
             densities[i, t] = family.log_density(prior, params[i], y, t)
     for t in range(simulated.shape[0]):
-        family.simulate(prior, params[draws - 1], rng, simulated, t)
+        family.simulate(prior, params[draws - 1], rng, simulated, t, 0)
     return block, predictions, marginal, params, densities
 
 
@@ -524,7 +524,7 @@ def test_a_lag_that_is_missing_makes_the_location_missing_and_simulates_as_0():
     params = np.array([2.0, 0.5, 1e-12])
     y = np.array([[NAN], [0.0]])
     assert math.isnan(family.location(prior, params, y, 1)[0])
-    family.simulate(prior, params, np.random.default_rng(1), y, 1)
+    family.simulate(prior, params, np.random.default_rng(1), y, 1, 0)
     assert y[1, 0] == pytest.approx(2.0, abs=1e-4)
 
 

@@ -35,8 +35,8 @@ class Autoregressive(_Prior):
     y_t or one of its lags is missing or before the start of the series there is no likelihood term. The position counts
     the observations of the segment from 0, missing ones too.
 
-    A trend's density depends on the position, which only ``stats`` know: ``log_density``, ``simulate`` and ``location``
-    take it as 0, and ``is_segment_local`` keeps inference that would need them from using a trend.
+    A trend's density depends on the position, which only ``stats`` know: ``log_density`` and ``location`` take it as 0,
+    and ``is_segment_local`` keeps inference that would need them from using a trend.
 
     Statistics: position, number of terms, posterior scale of s2, ln(|V| / |V_n|), posterior mean of b (d) and a square
     root S of its covariance in units of s2, V_n = S S' (d x d). A term is one step of recursive least squares in
@@ -220,13 +220,20 @@ def _log_density(prior, params, y, t):
 
 
 @family.simulate.register(Autoregressive)
-def _simulate(prior, params, rng, y, t):
+def _simulate(prior, params, rng, y, t, position):
     # a lag that is missing or before the start counts as 0
     value = params[0]
     for lag in range(1, min(prior.order, t) + 1):
         if not np.isnan(y[t - lag, 0]):
             value += params[lag] * y[t - lag, 0]
+    if prior.trend:
+        value += params[prior.order + 1] * position
     y[t, 0] = value + math.sqrt(params[_dimension(prior)]) * rng.standard_normal()
+
+
+@family.channels.register(Autoregressive)
+def _channels(prior):
+    return 1
 
 
 @family.check_data.register(Autoregressive)

@@ -120,7 +120,7 @@ def _log_density(prior, params, y, t):
 
 
 @family.simulate.register(Categorical)
-def _simulate(prior, params, rng, y, t):
+def _simulate(prior, params, rng, y, t, position):
     target = rng.random()
     category = 0
     for k in range(len(prior.concentration)):
@@ -131,6 +131,11 @@ def _simulate(prior, params, rng, y, t):
             if target < 0.0:
                 break
     y[t, 0] = category
+
+
+@family.channels.register(Categorical)
+def _channels(prior):
+    return 1
 
 
 @family.check_data.register(Categorical)

@@ -56,8 +56,14 @@ def log_density(prior, params, y, t):
 
 
 @by_family
-def simulate(prior, params, rng, y, t):
-    """Draw y_t given the parameter (and y before t) into row ``t`` of ``y``."""
+def simulate(prior, params, rng, y, t, position):
+    """Draw y_t given the parameter (and y before t) into row ``t`` of ``y``; ``position`` counts from the segment's
+    start."""
+
+
+@by_family
+def channels(prior):
+    """How many columns the series has. Plain Python, not for kernels."""
 
 
 @by_family

@@ -15,7 +15,6 @@ from ishsmm_stream import _checks
 from ishsmm_stream._jit import kernel
 from ishsmm_stream._special import draw_index, log_add
 from ishsmm_stream.model.emissions import family
-from ishsmm_stream.model.emissions.multivariate_normal import MultivariateNormal
 
 
 class _Prior(NamedTuple):
@@ -47,10 +46,6 @@ class Mixed(_Prior):
         return super().__new__(cls, checked, _checked_weights(weights, len(checked)))
 
 
-def _channels(prior: Any) -> int:
-    return len(prior.mean) if isinstance(prior, MultivariateNormal) else 1
-
-
 def _checked_families(families: Any) -> tuple[Any, ...]:
     # A single emission prior is a tuple too, of numbers.
     if not isinstance(families, (tuple, list)) or type(families) in family.log_marginal.bodies:
@@ -62,7 +57,7 @@ def _checked_families(families: Any) -> tuple[Any, ...]:
             raise ValueError(f"families[{i}] is Mixed itself; put its families into this one")
         if type(prior) not in family.log_marginal.bodies:
             raise ValueError(f"families[{i}] must be an emission prior, got {prior!r}")
-    channels = [_channels(prior) for prior in families]
+    channels = [family.channels(prior) for prior in families]
     if len(set(channels)) > 1:
         raise ValueError(f"families must have the same number of channels, got {channels}")
     return tuple(families)
@@ -190,15 +185,20 @@ def _log_density(prior, params, y, t):
 
 
 @family.simulate.register(Mixed)
-def _simulate(prior, params, rng, y, t):
+def _simulate(prior, params, rng, y, t, position):
     f = 0
     first = 1
     for member in literal_unroll(prior.families):
         last = first + family.params_size(member)
         if f == params[0]:
-            family.simulate(member, params[first:last], rng, y, t)
+            family.simulate(member, params[first:last], rng, y, t, position)
         f += 1
         first = last
+
+
+@family.channels.register(Mixed)
+def _channels(prior):
+    return family.channels(prior.families[0])
 
 
 @family.check_data.register(Mixed)

@@ -232,13 +232,18 @@ def _log_density(prior, params, y, t):
 
 
 @family.simulate.register(MultivariateNormal)
-def _simulate(prior, params, rng, y, t):
+def _simulate(prior, params, rng, y, t, position):
     channels = len(prior.mean)
     for i in range(channels):
         y[t, i] = rng.standard_normal()
     solve_lower(params[channels : channels + channels * channels].reshape(channels, channels), y[t])
     for i in range(channels):
         y[t, i] += params[i]
+
+
+@family.channels.register(MultivariateNormal)
+def _channels(prior):
+    return len(prior.mean)
 
 
 @family.check_data.register(MultivariateNormal)

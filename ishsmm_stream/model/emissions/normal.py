@@ -117,8 +117,13 @@ def _log_density(prior, params, y, t):
 
 
 @family.simulate.register(Normal)
-def _simulate(prior, params, rng, y, t):
+def _simulate(prior, params, rng, y, t, position):
     y[t, 0] = params[0] + math.sqrt(params[1]) * rng.standard_normal()
+
+
+@family.channels.register(Normal)
+def _channels(prior):
+    return 1
 
 
 @family.check_data.register(Normal)

@@ -96,8 +96,13 @@ def _log_density(prior, params, y, t):
 
 
 @family.simulate.register(Poisson)
-def _simulate(prior, params, rng, y, t):
+def _simulate(prior, params, rng, y, t, position):
     y[t, 0] = rng.poisson(math.exp(params[0]))
+
+
+@family.channels.register(Poisson)
+def _channels(prior):
+    return 1
 
 
 @family.check_data.register(Poisson)

@@ -1,0 +1,194 @@
+"""Draws from a model's prior: hyperparameters, states, durations, parameters and data.
+
+Written from the model's definition alone, row by row and without the sampler's kernels, so that the two check each
+other. The transition rows are integrated out (a Polya urn per row).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ishsmm_stream import _checks
+from ishsmm_stream._special import draw_log_beta, draw_log_gamma
+from ishsmm_stream.model import presets
+from ishsmm_stream.model.durations import family as durations
+from ishsmm_stream.model.emissions import family as emissions
+from ishsmm_stream.model.presets import Model
+from ishsmm_stream.model.priors import Beta, Gamma
+
+
+class Generated(NamedTuple):
+    """Data with everything that produced them. States are numbered as in the infinite state space."""
+
+    y: np.ndarray  # (T, channels)
+    states: np.ndarray  # (T,) the state of each observation
+    starts: np.ndarray  # (segments,) first index of each segment
+    labels: np.ndarray  # (segments,) its state
+    theta: dict[int, np.ndarray]  # emission parameters of the states visited
+    lam: dict[int, np.ndarray]  # duration parameters of the states visited
+    hyperparameters: dict[str, float]
+
+    @property
+    def change_points(self) -> np.ndarray:
+        """Indices whose state differs from the one before."""
+        return np.flatnonzero(np.diff(self.states)) + 1
+
+
+class _StateSpace:
+    """Weights above the rows, broken off the tail one state after the other, and the urns of the rows.
+
+        w: sticks v_k ~ Beta(1 - d, c + k d);  gamma_k ~ Gamma(alpha0 w_k, 1), as shares of a Gamma(alpha0) total
+    """
+
+    def __init__(self, model: Model, hyper: dict[str, float], rng: np.random.Generator) -> None:
+        self.model = model
+        self.hyper = hyper
+        self.rng = rng
+        self.has_gamma = model.hierarchy == presets.GAMMA_PROCESS
+        self.log_weights: list[float] = []  # ln gamma_k, or ln w_k where there is no gamma level
+        self.log_tail = draw_log_gamma(rng, hyper["alpha0"]) if self.has_gamma else 0.0
+        self.log_stick_tail = 0.0
+        self.urns: dict[int, dict[int, int]] = {}  # row (-1 is the start) -> state -> how often it followed
+        states = model.topology.states
+        if states is not None:
+            share = hyper["alpha0"] / states
+            self.log_weights = [
+                draw_log_gamma(rng, share) if self.has_gamma else -math.log(states) for _ in range(states)
+            ]
+            self.log_tail = -math.inf
+
+    def next_state(self, row: int) -> int:
+        """A state from the urn of ``row``."""
+        while len(self.log_weights) <= row + self.model.topology.reach and self.model.topology.states is None:
+            self._break_off()
+        weights = [self._urn_weight(row, k) for k in range(len(self.log_weights))]
+        tail = self._tail_weight(row)
+        target = self.rng.random() * (sum(weights) + tail)
+        chosen = len(weights)
+        for k, weight in enumerate(weights):
+            target -= weight
+            if target < 0.0:
+                chosen = k
+                break
+        if chosen == len(weights):
+            chosen = self._state_from_tail()
+        urn = self.urns.setdefault(row, {})
+        urn[chosen] = urn.get(chosen, 0) + 1
+        return chosen
+
+    def _urn_weight(self, row: int, k: int) -> float:
+        return self._base(row, k) + self.urns.get(row, {}).get(k, 0)
+
+    def _base(self, row: int, k: int) -> float:
+        """alpha1 beta_mk (+ kappa where k = m)."""
+        if not self._allowed(row, k):
+            return 0.0
+        base = self._concentration(row) * self._share(self.log_weights[k], row)
+        if k == row:
+            base += self.hyper["alpha1"] * self.hyper["rho"]
+        return base
+
+    def _tail_weight(self, row: int) -> float:
+        if self.log_tail == -math.inf or not self._allowed(row, len(self.log_weights)):
+            return 0.0
+        return self._concentration(row) * self._share(self.log_tail, row)
+
+    def _concentration(self, row: int) -> float:
+        return self.hyper["alpha1"] * (1.0 if row < 0 else 1.0 - self.hyper["rho"])
+
+    def _share(self, log_weight: float, row: int) -> float:
+        """A weight as a share of what ``row`` can reach; HDP and flat rows are not normalised over V_m."""
+        if not self.has_gamma:
+            return math.exp(log_weight)
+        reachable = [w for k, w in enumerate(self.log_weights) if self._allowed(row, k)]
+        if self.log_tail > -math.inf and self._allowed(row, len(self.log_weights)):
+            reachable.append(self.log_tail)
+        return math.exp(log_weight - np.logaddexp.reduce(reachable))
+
+    def _allowed(self, row: int, k: int) -> bool:
+        return row < 0 or bool(self.model.topology.allows(row, k))
+
+    def _break_off(self) -> float:
+        """Instantiate the next state; returns its share of the tail."""
+        k = len(self.log_weights) + 1
+        log_v, log_rest = draw_log_beta(self.rng, 1.0 - self.hyper["d"], self.hyper["c"] + k * self.hyper["d"])
+        log_w = self.log_stick_tail + log_v
+        self.log_stick_tail += log_rest
+        log_share = log_v
+        if self.has_gamma:
+            alpha0 = self.hyper["alpha0"]
+            log_share, log_rest = draw_log_beta(
+                self.rng, alpha0 * math.exp(log_w), alpha0 * math.exp(self.log_stick_tail)
+            )
+        self.log_weights.append(self.log_tail + log_share)
+        self.log_tail += log_rest
+        return math.exp(log_share)
+
+    def _state_from_tail(self) -> int:
+        """A step is known to go to the tail: break states off until it is one of them."""
+        while self.rng.random() >= self._break_off():
+            pass
+        return len(self.log_weights) - 1
+
+
+def _draw_hyperparameter(value: Any, rng: np.random.Generator) -> float:
+    if isinstance(value, Gamma):
+        return float(rng.gamma(value.shape, 1.0 / value.rate))
+    if isinstance(value, Beta):
+        return float(rng.beta(value.a, value.b))
+    return float(value)
+
+
+def draw_hyperparameters(model: Model, rng: np.random.Generator) -> dict[str, float]:
+    """alpha0, alpha1, c, d and rho from their priors."""
+    return {name: _draw_hyperparameter(getattr(model, name), rng) for name in ("alpha0", "alpha1", "c", "d", "rho")}
+
+
+def generate(model: Model, length: int, seed: int | np.random.Generator = 0) -> Generated:
+    """Draw ``length`` observations from the prior of ``model``, with everything that produced them.
+
+    >>> import ishsmm_stream as hs
+    >>> model = hs.ied(hs.emissions.Normal(), hs.durations.Poisson(shape=2.0, scale=5.0))
+    >>> hs.generate(model, 100, seed=1).y.shape
+    (100, 1)
+    """
+    if not isinstance(model, Model):
+        raise ValueError(f"model must be made by a preset such as ishsmm_stream.ied, got {model!r}")
+    _checks.whole("length", length, at_least=1)
+    rng = np.random.default_rng(seed)
+    hyper = draw_hyperparameters(model, rng)
+    space = _StateSpace(model, hyper, rng)
+    theta: dict[int, np.ndarray] = {}
+    lam: dict[int, np.ndarray] = {}
+    starts: list[int] = []
+    labels: list[int] = []
+    y = np.full((length, emissions.channels(model.emission)), np.nan)
+    t, state = 0, -1
+    while t < length:
+        state = space.next_state(state)
+        if state not in theta:
+            theta[state], lam[state] = _draw_parameters(model, rng)
+        starts.append(t)
+        labels.append(state)
+        end = min(length, t + int(durations.draw(model.duration, lam[state], rng)) + 1)
+        for i in range(t, end):
+            emissions.simulate(model.emission, theta[state], rng, y, i, i - t)
+        t = end
+    states = np.repeat(labels, np.diff(starts, append=length))
+    return Generated(y, states, np.array(starts), np.array(labels), theta, lam, hyper)
+
+
+def _draw_parameters(model: Model, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+    """theta and lambda of a state from their priors."""
+    stats = np.empty(emissions.stats_size(model.emission))
+    emissions.clear(model.emission, stats)
+    theta = np.zeros(emissions.params_size(model.emission))
+    emissions.draw_parameters(model.emission, stats, rng, theta)
+    stats = np.empty(durations.stats_size(model.duration))
+    durations.clear(model.duration, stats)
+    lam = np.zeros(durations.params_size(model.duration))
+    durations.draw_parameters(model.duration, stats, -1, rng, lam)
+    return theta, lam

@@ -1,0 +1,59 @@
+"""Every block of the sampler at once, for every model: the joint-distribution test.
+
+False alarms: about 20 correlated quantities a model, |z| < 4 each: below 0.2% a model when all is right.
+"""
+
+import joint_distribution
+import pytest
+
+import ishsmm_stream as hs
+
+NORMAL = hs.emissions.Normal(mean=0.0, mean_weight=0.5, shape=3.0, scale=2.0)
+COUNTS = hs.emissions.Poisson(shape=2.0, rate=0.5)
+DWELL = hs.durations.Poisson(shape=2.0, scale=1.0)
+PRIOR = hs.priors.Gamma(2.0, 1.0)
+ALL = {"alpha0": PRIOR, "alpha1": PRIOR, "c": PRIOR}
+
+CASES = {
+    "ied": (hs.ied(NORMAL, DWELL, **ALL), {"temperature": 3.0}),
+    "ied with discount": (hs.ied(NORMAL, DWELL, **ALL, d=hs.priors.Beta(1.0, 4.0)), {"temperature": 1.0}),
+    "ied, paper's slice": (hs.ied(COUNTS, DWELL, **ALL), {"temperature": 3.0, "paper_slice": True}),
+    "ied, other durations": (
+        hs.ied(NORMAL, hs.durations.DelayedGeometric(a=2.0, b=2.0, max_delay=3), **ALL),
+        {"temperature": 2.5},
+    ),
+    "ilr, paper's slice": (hs.ilr(NORMAL, DWELL, **ALL), {"temperature": 3.0, "paper_slice": True}),
+    "ilr with discount": (
+        hs.ilr(NORMAL, DWELL, **ALL, d=hs.priors.Beta(1.0, 9.0)),
+        {"temperature": 1.0, "paper_slice": True},
+    ),
+    "hdp_hmm": (hs.hdp_hmm(NORMAL, alpha1=PRIOR, c=PRIOR), {"temperature": 3.0}),
+    "sticky_hdp_hmm": (
+        hs.sticky_hdp_hmm(NORMAL, alpha1_plus_kappa=PRIOR, rho=hs.priors.Beta(3.0, 2.0), c=PRIOR),
+        {"temperature": 3.0},
+    ),
+    "hdp_hsmm": (hs.hdp_hsmm(NORMAL, DWELL, alpha1=PRIOR, c=PRIOR), {"temperature": 3.0}),
+    "bayesian_hmm": (hs.bayesian_hmm(3, NORMAL, alpha=PRIOR), {"temperature": 1.0}),
+    "bayesian_hsmm": (hs.bayesian_hsmm(3, NORMAL, DWELL, alpha=PRIOR), {"temperature": 3.0}),
+    "banded": (hs.structured(NORMAL, DWELL, hs.topology.banded(2), **ALL), {"temperature": 1.0, "paper_slice": True}),
+    "finite, with a gamma level": (
+        hs.structured(NORMAL, DWELL, hs.topology.finite(4, self_transition=False), **ALL),
+        {"temperature": 3.0},
+    ),
+    "unrestricted, with durations": (hs.structured(NORMAL, DWELL, hs.topology.unrestricted(), **ALL), {}),
+}
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_sampler_leaves_the_joint_distribution_as_it_is(name):
+    model, settings = CASES[name]
+    scores = joint_distribution.z_scores(model, length=12, sweeps=10_000, seed=20, **settings)
+    assert max(map(abs, scores.values())) < 4.0, scores
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("name", CASES)
+def test_the_sampler_leaves_the_joint_distribution_as_it_is_in_a_long_run(name):
+    model, settings = CASES[name]
+    scores = joint_distribution.z_scores(model, length=12, sweeps=200_000, seed=21, **settings)
+    assert max(map(abs, scores.values())) < 4.0, scores

@@ -1,0 +1,89 @@
+"""Geweke's joint-distribution test: two ways to draw (parameters, data) that must have the same law.
+
+Marginal-conditional: everything from the prior, by ``generate``, which shares no code with the sampler's blocks.
+Successive-conditional: a sweep of the sampler given the data, then data given everything, over and over.
+A wrong conditional anywhere shifts the second. The quantities compared do not depend on how states are numbered; heavy
+tails are tamed by logarithms and arctangents.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ishsmm_stream.batch import segments
+from ishsmm_stream.batch.chain import Chain
+from ishsmm_stream.model.generate import Generated, generate
+from ishsmm_stream.model.presets import Model
+
+NAMES = (
+    "segments", "states", "first length", "last length", "returns to the first state", "self transitions",
+    "alpha0", "alpha1", "c", "d", "rho", "first theta", "first theta 2", "last theta", "first lambda", "last lambda",
+    "lambda x first length", "y first", "y last", "y mean", "y first x last", "y x theta",
+)  # fmt: skip
+
+
+def _quantities(y, starts, labels, theta_of, lam_of, hyper) -> list[float]:
+    lengths = np.diff(starts, append=len(y))
+    first, last = theta_of(labels[0]), theta_of(labels[-1])
+    lam_first, lam_last = lam_of(labels[0]), lam_of(labels[-1])
+    values = np.arctan(y[:, 0])
+    log_hyper = [math.log(value) if value > 0.0 else 0.0 for value in hyper]
+    return [
+        len(starts),
+        len(set(labels.tolist())),
+        lengths[0],
+        lengths[-1],
+        np.sum(labels == labels[0]),
+        np.sum(labels[1:] == labels[:-1]),
+        *log_hyper,
+        math.atan(first[0]),
+        math.log(first[1]) if len(first) > 1 else 0.0,
+        math.atan(last[0]),
+        math.log1p(lam_first[0]),
+        math.log1p(lam_last[0]),
+        math.log1p(lam_first[0]) * lengths[0],
+        values[0],
+        values[-1],
+        values.mean(),
+        values[0] * values[-1],
+        values[0] * math.atan(first[0]),
+    ]
+
+
+def _of_prior(drawn: Generated) -> list[float]:
+    hyper = [drawn.hyperparameters[name] for name in ("alpha0", "alpha1", "c", "d", "rho")]
+    return _quantities(drawn.y, drawn.starts, drawn.labels, drawn.theta.get, drawn.lam.get, hyper)
+
+
+def _of_chain(chain: Chain) -> list[float]:
+    return _quantities(
+        chain.y, chain.starts, chain.labels, chain.theta.__getitem__, chain.lam.__getitem__, chain.weights.hyper
+    )
+
+
+def _regenerate(chain: Chain) -> None:
+    """Data given everything else, and the chain's tables for them."""
+    model = chain.model
+    segments.simulate_data(chain.rng, model.emission, chain.theta, chain.starts, chain.labels, chain.y)
+    segments.fill_tables(
+        model.emission, model.duration, chain.theta, chain.lam, chain.y, chain.beam, 0, chain.filled
+    )
+
+
+def z_scores(model: Model, *, length: int, sweeps: int, seed: int, **settings) -> dict[str, float]:
+    """How many standard errors the two laws' means are apart, for each quantity that varies."""
+    rng = np.random.default_rng(seed)
+    prior = np.array([_of_prior(generate(model, length, rng)) for _ in range(sweeps)])
+    chain = Chain(model, generate(model, length, rng).y, rng, **settings)
+    chained = np.empty_like(prior)
+    for i in range(-sweeps // 20, sweeps):
+        chain.sweep()
+        _regenerate(chain)
+        if i >= 0:
+            chained[i] = _of_chain(chain)
+    batches = chained.reshape(100, -1, chained.shape[1]).mean(axis=1)
+    error = np.sqrt(prior.var(axis=0) / sweeps + batches.var(axis=0, ddof=1) / len(batches))
+    difference = chained.mean(axis=0) - prior.mean(axis=0)
+    return {name: d / e for name, d, e in zip(NAMES, difference, error, strict=True) if e > 1e-12}
