@@ -83,7 +83,7 @@ def z_scores(model: Model, *, length: int, sweeps: int, seed: int, **settings) -
         _regenerate(chain)
         if i >= 0:
             chained[i] = _of_chain(chain)
-    batches = chained.reshape(100, -1, chained.shape[1]).mean(axis=1)
+    batches = chained.reshape(50, -1, chained.shape[1]).mean(axis=1)
     error = np.sqrt(prior.var(axis=0) / sweeps + batches.var(axis=0, ddof=1) / len(batches))
     difference = chained.mean(axis=0) - prior.mean(axis=0)
     return {name: d / e for name, d, e in zip(NAMES, difference, error, strict=True) if e > 1e-12}

@@ -57,6 +57,7 @@ class Beam(NamedTuple):
     cumulative: np.ndarray  # (slots, T + 1)
     pmf: np.ndarray  # (slots, table) F_k(r)
     survival: np.ndarray  # (slots, table) P(r' >= r)
+    tempered_pmf: np.ndarray  # (slots, table) F_k(r)^(1 - 1/K), for the paper's slice
     low: np.ndarray  # (slots,) F_k is zero outside low <= r < high
     high: np.ndarray  # (slots,)
     ended: np.ndarray  # (slots, T)
@@ -77,6 +78,7 @@ def make_beam(length: int, slots: int, table: int) -> Beam:
         cumulative=np.empty((slots, length + 1)),
         pmf=np.empty((slots, table)),
         survival=np.empty((slots, table)),
+        tempered_pmf=np.empty((slots, table)),
         low=np.zeros(slots, dtype=np.int64),
         high=np.zeros(slots, dtype=np.int64),
         ended=np.empty((slots, length)),
@@ -102,7 +104,7 @@ def with_slots(beam: Beam, slots: int) -> Beam:
 def with_tables(beam: Beam, table: int) -> Beam:
     """The same work space with longer duration tables, to be filled anew."""
     shape = (len(beam.pmf), table)
-    return beam._replace(pmf=np.empty(shape), survival=np.empty(shape))
+    return beam._replace(pmf=np.empty(shape), survival=np.empty(shape), tempered_pmf=np.empty(shape))
 
 
 # Slices
@@ -149,32 +151,43 @@ def draw_slices(rng, temperature, paper_slice, pi, pmf, starts, labels, last_r, 
 
 
 @kernel
-def _step_weight(probability, cut, temperature):
-    """p^(1 - 1/K) (1 - u/p)^(K - 1) where u < p, else 0."""
-    if not cut < probability:
-        return 0.0
+def _rest_power(share, temperature):
+    """(1 - u/p)^(K - 1) at ``share`` = u/p."""
     if temperature == 1.0:
         return 1.0
-    rest = 1.0 - cut / probability
-    return math.exp(math.log(probability) * (1.0 - 1.0 / temperature)) * rest ** (temperature - 1.0)
+    rest = 1.0 - share
+    if temperature == 3.0:  # the usual one, without the general power
+        return rest * rest
+    return rest ** (temperature - 1.0)
 
 
 # Forward
 
 
 @kernel
-def _entry_weight(pi, ended, slices, log_stay, duration, temperature, t, state, count):
-    """The paper's slice: weight of "a segment of ``state`` starts at t" with a duration of probability ``duration``,
+def _entry_weights(rows, beam, temperature, t, state, first, last, count, out):
+    """The paper's slice: weights of "a segment of ``state`` with remaining count r starts at t" for first <= r < last,
     summed over the states it comes from."""
-    cut = slices[t]
-    if t == 0:
-        total = _step_weight(pi[0, state] * duration, cut, temperature)
-    else:
+    cut = beam.slices[t]
+    steps = np.empty(count)
+    factors = np.empty(count)
+    active = 0
+    for m in range(count if t > 0 else 1):
+        row = m + 1 if t > 0 else 0
+        weight = beam.ended[m, t] if t > 0 else 1.0
+        if weight > 0.0 and cut < rows.pi[row, state]:
+            steps[active] = rows.pi[row, state]
+            factors[active] = weight * beam.tempered[row, state]
+            active += 1
+    unstay = math.exp(-beam.log_stay[t])
+    for r in range(first, last):
         total = 0.0
-        for m in range(count):
-            if ended[m, t] > 0.0:
-                total += ended[m, t] * _step_weight(pi[m + 1, state] * duration, cut, temperature)
-    return total * math.exp(-log_stay[t])
+        duration = beam.pmf[state, r]
+        for i in range(active):
+            probability = steps[i] * duration
+            if cut < probability:
+                total += factors[i] * _rest_power(cut / probability, temperature)
+        out[r - first] = total * beam.tempered_pmf[state, r] * unstay
 
 
 @kernel
@@ -278,7 +291,7 @@ def _rows_are_ready(rows, ended, cut, t, count):
 
 
 @kernel
-def _ready_rows(rng, rules, weights, rows, beam, temperature, t, count, filled):
+def _ready_rows(rng, rules, weights, rows, beam, t, count, filled):
     """Draw the rows that carry weight at t and split the tail until no slice can reach it.
 
     Only those rows: the paper asks it of all, which no left-to-right topology can satisfy. Returns the states
@@ -300,7 +313,6 @@ def _ready_rows(rng, rules, weights, rows, beam, temperature, t, count, filled):
             instantiate(rng, rules, weights, rows, count)
             _clear_slot(beam, count, t)
             count += 1
-    _temper(rows.pi, rows.ready, beam.tempered, beam.inverse, temperature, count)
     return count
 
 
@@ -316,6 +328,15 @@ def _temper(pi, ready, tempered, inverse, temperature, count):
                 if pi[row, k] > 0.0:
                     tempered[row, k] = math.exp(power * math.log(pi[row, k]))
                     inverse[row, k] = 1.0 / pi[row, k]
+
+
+@kernel
+def _temper_durations(beam, temperature, filled):
+    """F^(1 - 1/K) for the paper's slice."""
+    power = 1.0 - 1.0 / temperature
+    for k in range(filled):
+        for r in range(beam.low[k], beam.high[k]):
+            beam.tempered_pmf[k, r] = math.exp(power * math.log(beam.pmf[k, r]))
 
 
 @kernel
@@ -357,11 +378,14 @@ def forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, co
     length = beam.slices.shape[0]
     entering = np.empty(filled)
     scale = np.empty(filled)
+    by_duration = np.empty(length)
     if start == 0:
         log_scale[0] = 0.0
         for k in range(count):
             _clear_slot(beam, k, 0)
     _temper(rows.pi, rows.ready, beam.tempered, beam.inverse, temperature, count)
+    if paper_slice:
+        _temper_durations(beam, temperature, filled)
     for t in range(start, length):
         cut = beam.slices[t]
         total = -1.0
@@ -372,20 +396,20 @@ def forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, co
                     entered[k, t] = 0.0
                 continue
         if not _rows_are_ready(rows, ended, cut, t, count):
-            ready = _ready_rows(rng, rules, weights, rows, beam, temperature, t, count, filled)
+            ready = _ready_rows(rng, rules, weights, rows, beam, t, count, filled)
             if ready < 0:
                 return NEEDS_STATES, t, -ready - 1
             count = ready
+            _temper(rows.pi, rows.ready, beam.tempered, beam.inverse, temperature, count)
         if paper_slice:
             for k in range(count):
                 low, high = beam.low[k], min(beam.high[k], length - 1 - t)
                 if low < high:
+                    _entry_weights(rows, beam, temperature, t, k, low, high, count, by_duration)
                     factor = _entry_factor(pending, log_scale, cumulative, offset, live, t, k)
                     _extend_live(pending, live, k, t, t + 1 + high)
                     for r in range(low, high):
-                        pending[k, t + 1 + r] += factor * _entry_weight(
-                            rows.pi, ended, beam.slices, beam.log_stay, pmf[k, r], temperature, t, k, count
-                        )
+                        pending[k, t + 1 + r] += factor * by_duration[r - low]
             continue
         entering[:count] = 0.0
         if t == 0:
@@ -445,7 +469,7 @@ def _draw_last_transition(rng, beam, count):
 
 
 @kernel
-def _draw_last_paper(rng, pi, beam, temperature, count):
+def _draw_last_paper(rng, rows, beam, temperature, count):
     """(state, start, remaining count) of the last segment under the paper's slice, which cuts that count too."""
     length = beam.slices.shape[0]
     options = 0
@@ -458,11 +482,10 @@ def _draw_last_paper(rng, pi, beam, temperature, count):
     for k in range(count):
         for t in range(length):
             change = beam.log_scale[t] + beam.cumulative[k, length] - beam.cumulative[k, t]
-            for r in range(max(length - t - 1, beam.low[k]), beam.high[k]):
-                weight = _entry_weight(
-                    pi, beam.ended, beam.slices, beam.log_stay, beam.pmf[k, r], temperature, t, k, count
-                )
-                weights[i] = math.log(weight) + change if weight > 0.0 else -np.inf
+            first = max(length - t - 1, beam.low[k])
+            _entry_weights(rows, beam, temperature, t, k, first, beam.high[k], count, weights[i:])
+            for _ in range(first, beam.high[k]):
+                weights[i] = math.log(weights[i]) + change if weights[i] > 0.0 else -np.inf
                 top = max(top, weights[i])
                 i += 1
     if top == -np.inf:
@@ -481,26 +504,28 @@ def _draw_last_paper(rng, pi, beam, temperature, count):
 
 
 @kernel
-def _draw_previous(rng, pi, ended, cut, duration, temperature, state, start, count):
-    """The state that ends where this segment starts."""
+def _draw_previous(rng, rows, beam, temperature, duration, state, start, count):
+    """The state that ends where this segment starts; ``duration`` is F(r) under the paper's slice, else 1."""
+    cut = beam.slices[start]
     weights = np.zeros(count)
     for m in range(count):
-        if ended[m, start] > 0.0:
-            weights[m] = ended[m, start] * _step_weight(pi[m + 1, state] * duration, cut, temperature)
+        probability = rows.pi[m + 1, state] * duration
+        if beam.ended[m, start] > 0.0 and cut < probability:
+            weights[m] = beam.ended[m, start] * beam.tempered[m + 1, state] * _rest_power(cut / probability, temperature)
     return draw_index(rng, weights, count)
 
 
 @kernel
-def _draw_start(rng, pi, beam, temperature, paper_slice, state, end, count):
+def _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count):
     """Where the segment of ``state`` that ends just before ``end`` starts. The terms add up to ended[state, end]."""
     target = rng.random() * beam.ended[state, end]
+    one = np.empty(1)
     chosen = -1
     for r in range(beam.low[state], min(beam.high[state], end)):
         t = end - r - 1
         if paper_slice:
-            weight = _entry_weight(
-                pi, beam.ended, beam.slices, beam.log_stay, beam.pmf[state, r], temperature, t, state, count
-            )
+            _entry_weights(rows, beam, temperature, t, state, r, r + 1, count, one)
+            weight = one[0]
         else:
             weight = beam.entered[state, t] * beam.pmf[state, r]
         if weight > 0.0:
@@ -523,7 +548,7 @@ def backward(rng, rows, beam, temperature, paper_slice, count, starts, labels):
     """
     last_r = -1
     if paper_slice:
-        state, start, last_r = _draw_last_paper(rng, rows.pi, beam, temperature, count)
+        state, start, last_r = _draw_last_paper(rng, rows, beam, temperature, count)
     else:
         state, start = _draw_last_transition(rng, beam, count)
     if start < 0:
@@ -538,10 +563,8 @@ def backward(rng, rows, beam, temperature, paper_slice, count, starts, labels):
             return starts.shape[0] - position, last_r
         end = start
         duration = beam.pmf[state, r] if paper_slice else 1.0
-        state = _draw_previous(
-            rng, rows.pi, beam.ended, beam.slices[end], duration, temperature, state, end, count
-        )
-        start = _draw_start(rng, rows.pi, beam, temperature, paper_slice, state, end, count)
+        state = _draw_previous(rng, rows, beam, temperature, duration, state, end, count)
+        start = _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count)
         if start < 0:
             return 0, -1
         r = end - start - 1

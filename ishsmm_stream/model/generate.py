@@ -64,8 +64,12 @@ class _StateSpace:
         """A state from the urn of ``row``."""
         while len(self.log_weights) <= row + self.model.topology.reach and self.model.topology.states is None:
             self._break_off()
-        weights = [self._urn_weight(row, k) for k in range(len(self.log_weights))]
-        tail = self._tail_weight(row)
+        urn = self.urns.setdefault(row, {})
+        log_norm = self._log_norm(row)
+        weights = [self._base(row, k, log_norm) + urn.get(k, 0) for k in range(len(self.log_weights))]
+        tail = 0.0
+        if self._reaches_tail(row):
+            tail = self._concentration(row) * math.exp(self.log_tail - log_norm)
         target = self.rng.random() * (sum(weights) + tail)
         chosen = len(weights)
         for k, weight in enumerate(weights):
@@ -75,38 +79,32 @@ class _StateSpace:
                 break
         if chosen == len(weights):
             chosen = self._state_from_tail()
-        urn = self.urns.setdefault(row, {})
         urn[chosen] = urn.get(chosen, 0) + 1
         return chosen
 
-    def _urn_weight(self, row: int, k: int) -> float:
-        return self._base(row, k) + self.urns.get(row, {}).get(k, 0)
-
-    def _base(self, row: int, k: int) -> float:
+    def _base(self, row: int, k: int, log_norm: float) -> float:
         """alpha1 beta_mk (+ kappa where k = m)."""
         if not self._allowed(row, k):
             return 0.0
-        base = self._concentration(row) * self._share(self.log_weights[k], row)
+        base = self._concentration(row) * math.exp(self.log_weights[k] - log_norm)
         if k == row:
             base += self.hyper["alpha1"] * self.hyper["rho"]
         return base
 
-    def _tail_weight(self, row: int) -> float:
-        if self.log_tail == -math.inf or not self._allowed(row, len(self.log_weights)):
-            return 0.0
-        return self._concentration(row) * self._share(self.log_tail, row)
-
     def _concentration(self, row: int) -> float:
         return self.hyper["alpha1"] * (1.0 if row < 0 else 1.0 - self.hyper["rho"])
 
-    def _share(self, log_weight: float, row: int) -> float:
-        """A weight as a share of what ``row`` can reach; HDP and flat rows are not normalised over V_m."""
+    def _log_norm(self, row: int) -> float:
+        """ln of the sum of gamma over V_m; HDP and flat rows are not normalised over V_m."""
         if not self.has_gamma:
-            return math.exp(log_weight)
+            return 0.0
         reachable = [w for k, w in enumerate(self.log_weights) if self._allowed(row, k)]
-        if self.log_tail > -math.inf and self._allowed(row, len(self.log_weights)):
+        if self._reaches_tail(row):
             reachable.append(self.log_tail)
-        return math.exp(log_weight - np.logaddexp.reduce(reachable))
+        return float(np.logaddexp.reduce(reachable))
+
+    def _reaches_tail(self, row: int) -> bool:
+        return self.log_tail > -math.inf and self._allowed(row, len(self.log_weights))
 
     def _allowed(self, row: int, k: int) -> bool:
         return row < 0 or bool(self.model.topology.allows(row, k))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -55,14 +55,15 @@ class Topology:
         reaches_tail = np.full(size + 1, self.states is None)
         horizon = np.zeros(size + 1, dtype=np.int64)
         for m in range(size):
-            allowed[m + 1] = [bool(self.allows(m, k)) for k in range(size)]
+            allowed[m + 1] = self._row(m, size)
             if self.states is None:
                 horizon[m + 1] = m + self.reach + 1
                 reaches_tail[m + 1] = bool(self.allows(m, m + self.reach + 1))
-                if reaches_tail[m + 1] != bool(self.allows(m, m + self.reach + 2)):
+                beyond = [*allowed[m + 1, m + self.reach + 1 :], self.allows(m, m + self.reach + 2)]
+                if any(bool(member) != reaches_tail[m + 1] for member in beyond):
                     raise ValueError(
-                        f"reach = {self.reach} is too small for topology {self.name!r}: from state {m}, state "
-                        f"{m + self.reach + 1} and the next one are not both in or both out"
+                        f"reach = {self.reach} is too small for topology {self.name!r}: from state {m}, the states "
+                        f"beyond {m + self.reach} are not all in or all out"
                     )
             if not allowed[m + 1].any() and not reaches_tail[m + 1]:
                 within = "" if self.states is None else f" of the {self.states} states"
@@ -70,6 +71,13 @@ class Topology:
         if self.exchangeable:  # no order, so nothing needs to be known one by one
             horizon[:] = 0
         return TopologyTables(allowed, reaches_tail, horizon)
+
+    def _row(self, m: int, size: int) -> Any:
+        """Which of the first ``size`` states can follow m: in one call where the rule takes an array, else one by one."""
+        try:
+            return np.broadcast_to(np.asarray(self.allows(m, np.arange(size)), dtype=np.bool_), size)  # type: ignore
+        except (TypeError, ValueError):
+            return [bool(self.allows(m, k)) for k in range(size)]
 
 
 def _differs(m: int, k: int) -> bool:

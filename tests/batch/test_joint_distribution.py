@@ -16,7 +16,10 @@ ALL = {"alpha0": PRIOR, "alpha1": PRIOR, "c": PRIOR}
 
 CASES = {
     "ied": (hs.ied(NORMAL, DWELL, **ALL), {"temperature": 3.0}),
-    "ied with discount": (hs.ied(NORMAL, DWELL, **ALL, d=hs.priors.Beta(1.0, 4.0)), {"temperature": 1.0}),
+    "ied with discount": (
+        hs.ied(NORMAL, DWELL, **ALL, d=hs.priors.Beta(1.0, 30.0)),
+        {"temperature": 1.0, "max_states": 4096},
+    ),
     "ied, paper's slice": (hs.ied(COUNTS, DWELL, **ALL), {"temperature": 3.0, "paper_slice": True}),
     "ied, other durations": (
         hs.ied(NORMAL, hs.durations.DelayedGeometric(a=2.0, b=2.0, max_delay=3), **ALL),
@@ -24,8 +27,8 @@ CASES = {
     ),
     "ilr, paper's slice": (hs.ilr(NORMAL, DWELL, **ALL), {"temperature": 3.0, "paper_slice": True}),
     "ilr with discount": (
-        hs.ilr(NORMAL, DWELL, **ALL, d=hs.priors.Beta(1.0, 9.0)),
-        {"temperature": 1.0, "paper_slice": True},
+        hs.ilr(NORMAL, DWELL, **ALL, d=hs.priors.Beta(1.0, 30.0)),
+        {"temperature": 1.0, "paper_slice": True, "max_states": 4096},
     ),
     "hdp_hmm": (hs.hdp_hmm(NORMAL, alpha1=PRIOR, c=PRIOR), {"temperature": 3.0}),
     "sticky_hdp_hmm": (

@@ -1,0 +1,105 @@
+"""Progress and notes on stderr, files written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ishsmm_stream import Model
+
+
+def note(text: str, quiet: bool = False) -> None:
+    """One line for the person at the terminal."""
+    if not quiet:
+        print(text, file=sys.stderr, flush=True)
+
+
+def cache_is_cold(model: Model, exact: bool) -> bool:
+    """Whether kernels for this model's families have yet to be compiled on this machine."""
+    from ishsmm_stream import _jit
+
+    if not _jit._CACHE_FOLDER:
+        return True
+    # An index of numba's cache names the types that its kernel was compiled for.
+    kernels = "exact.*.nbi" if exact else "segments.*.nbi"
+    compiled = b"".join(path.read_bytes() for path in Path(_jit._CACHE_FOLDER).rglob(kernels))
+    return any(type(family).__module__.encode() not in compiled for family in (model.emission, model.duration))
+
+
+def note_compilation(model: Model, exact: bool, quiet: bool = False) -> None:
+    """Say why nothing seems to happen, where that is so."""
+    if cache_is_cold(model, exact):
+        note("compiling kernels (first run only, up to a minute)", quiet)
+
+
+class ProgressBar:
+    """A bar on stderr where that is a terminal, nothing elsewhere. Used as a context."""
+
+    def __init__(self, quiet: bool = False) -> None:
+        from rich.console import Console
+        from rich.progress import Progress, SpinnerColumn
+
+        self._progress = Progress(
+            SpinnerColumn(), *Progress.get_default_columns(),
+            console=Console(stderr=True), transient=True, disable=quiet or not sys.stderr.isatty(),
+        )  # fmt: skip
+        self._task = self._progress.add_task("", total=None)
+
+    def __enter__(self) -> ProgressBar:
+        self._progress.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._progress.stop()
+
+    def step(self, description: str, total: int | None = None) -> None:
+        """Begin a step; one without a total shows movement only."""
+        self._progress.remove_task(self._task)  # a reset would keep the total of the step before
+        self._task = self._progress.add_task(description, total=total)
+
+    def reach(self, done: int, total: int) -> None:
+        """``done`` of ``total`` of this step."""
+        self._progress.update(self._task, completed=done, total=total)
+
+
+def check_output(option: str, path: str | None) -> Path | None:
+    """The path of an output file, refused now rather than after the work."""
+    if path is None:
+        return None
+    target = Path(path)
+    if target.is_dir():
+        raise ValueError(f"{option} {path} is a folder, a file name is needed")
+    folder = target.parent
+    if not folder.is_dir():
+        raise ValueError(f"{option} {path}: there is no folder {folder}")
+    if not os.access(folder, os.W_OK):
+        raise ValueError(f"{option} {path}: the folder {folder} cannot be written to")
+    return target
+
+
+def write_whole(path: Path, write: Callable[[Path], None]) -> None:
+    """Let ``write`` fill a file beside ``path`` and give it its name when it is complete."""
+    unfinished = path.with_name(f".{path.stem}.{os.getpid()}{path.suffix}")
+    try:
+        write(unfinished)
+        os.replace(unfinished, path)
+    finally:
+        unfinished.unlink(missing_ok=True)
+
+
+def import_plots(option: str | None = None, path: Path | None = None) -> Any:
+    """``ishsmm_stream.plots``, and whether it can write ``path``; what is missing is a matter for the user."""
+    try:
+        from matplotlib.backend_bases import FigureCanvasBase
+
+        from ishsmm_stream import plots
+    except ImportError:
+        raise ValueError("pictures need matplotlib: pip install 'ishsmm-stream[plots]'") from None
+    known = FigureCanvasBase.get_supported_filetypes()
+    if path is not None and path.suffix.lstrip(".").lower() not in known:
+        raise ValueError(f"{option} {path} must end in one of {', '.join(f'.{suffix}' for suffix in sorted(known))}")
+    return plots
