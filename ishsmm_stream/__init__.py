@@ -1,8 +1,8 @@
 """Live Bayesian change-point and regime detection for sensor streams.
 
-    import ishsmm_stream as hs
-    model = hs.ilr(hs.emissions.Poisson(shape=1.0, rate=1.0), hs.durations.Poisson(shape=1.0, scale=100.0))
-    hs.exact_posterior(hs.datasets.coal_disasters().counts, model).map_change_points
+import ishsmm_stream as hs
+model = hs.ilr(hs.emissions.Poisson(shape=1.0, rate=1.0), hs.durations.Poisson(shape=1.0, scale=100.0))
+hs.exact_posterior(hs.datasets.coal_disasters().counts, model).map_change_points
 """
 
 from ishsmm_stream import datasets

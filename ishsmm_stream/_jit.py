@@ -23,14 +23,14 @@ from numba.extending import overload
 
 
 def _source_digest() -> str:
-    """A hash of the package's source.
+    """A hash of the source that kernels are made of.
 
     Numba's cache looks at a kernel's own file only and would run stale code after a change in a callee's file
-    (numba #1833), so the cache folder is keyed by all of the source.
+    (numba #1833), so the cache folder is keyed by all of the source that can hold a kernel.
     """
     package = Path(__file__).parent
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted(package.rglob("*.py")):
+    for path in sorted([*package.glob("_*.py"), *package.glob("model/**/*.py"), *package.glob("batch/**/*.py")]):
         digest.update(path.relative_to(package).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
@@ -53,7 +53,7 @@ def _cache_folder() -> str:
     return ""  # numba's own rule: beside the source file, or no cache
 
 
-_CACHE_FOLDER = _cache_folder()
+CACHE_FOLDER = _cache_folder()
 
 
 def kernel(function: Callable[..., Any]) -> Any:
@@ -61,13 +61,14 @@ def kernel(function: Callable[..., Any]) -> Any:
 
     Bounds are not checked and division by zero follows numpy (inf, nan) in place of an exception.
     """
-    previous = numba.config.CACHE_DIR
+    config: Any = numba.config
+    previous = config.CACHE_DIR
     # The cache takes its folder at decoration, so the setting is ours for this line only.
-    numba.config.CACHE_DIR = _CACHE_FOLDER
+    config.CACHE_DIR = CACHE_FOLDER
     try:
         return numba.njit(nogil=True, cache=True, error_model="numpy")(function)
     finally:
-        numba.config.CACHE_DIR = previous
+        config.CACHE_DIR = previous
 
 
 def by_family(declaration: Callable[..., Any]) -> Any:
@@ -95,7 +96,7 @@ def by_family(declaration: Callable[..., Any]) -> Any:
 
     @overload(dispatch, strict=False)
     def choose(family: Any, *arguments: Any) -> Any:
-        return bodies.get(getattr(family, "instance_class", None))
+        return bodies.get(getattr(family, "instance_class", type(None)))
 
     dispatch.register = register  # type: ignore[attr-defined]
     dispatch.bodies = bodies  # type: ignore[attr-defined]

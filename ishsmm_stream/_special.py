@@ -71,6 +71,12 @@ def log_student_t(y, freedom, location, squared_scale):
     )
 
 
+# Where even the logarithm of a variate overflows, it is this: far below anything it is compared with, and still a
+# number that can be added and subtracted.
+SMALLEST_LOG = -1e290
+_LOG_TINY_SHAPE = -650.0
+
+
 @kernel
 def draw_log_gamma(rng, shape):
     """ln of a Gamma(shape, 1) variate, without underflow at small shapes; shape 0 is the point mass at zero."""
@@ -79,20 +85,24 @@ def draw_log_gamma(rng, shape):
     if shape >= 1.0:
         return math.log(rng.standard_gamma(shape))
     # G(shape) = G(shape + 1) U^(1/shape) in law
-    return math.log(rng.standard_gamma(shape + 1.0)) + math.log(1.0 - rng.random()) / shape
+    log_value = math.log(rng.standard_gamma(shape + 1.0)) + math.log(1.0 - rng.random()) / shape
+    return max(log_value, SMALLEST_LOG)
 
 
 @kernel
-def draw_log_beta(rng, a, b):
-    """(ln x, ln(1 - x)) of a Beta(a, b) variate; a = 0 gives x = 0, b = 0 gives x = 1."""
-    first = draw_log_gamma(rng, a)
-    second = draw_log_gamma(rng, b)
+def draw_log_beta(rng, log_a, log_b):
+    """(ln x, ln(1 - x)) of a Beta(a, b) variate, its parameters given as logarithms: they may be below any double.
+
+    At vanishing parameters it is a coin: x = 1 with probability a / (a + b), else 0.
+    """
+    if log_a < _LOG_TINY_SHAPE and log_b < _LOG_TINY_SHAPE:
+        if math.log(1.0 - rng.random()) < log_a - log_add(log_a, log_b):
+            return 0.0, SMALLEST_LOG
+        return SMALLEST_LOG, 0.0
+    first = draw_log_gamma(rng, math.exp(log_a))
+    second = draw_log_gamma(rng, math.exp(log_b))
     total = log_add(first, second)
-    if total == -np.inf:  # both shapes so small that even the logarithms overflow: the larger one wins
-        if a >= b:
-            return 0.0, -np.inf
-        return -np.inf, 0.0
-    return first - total, second - total
+    return max(first - total, SMALLEST_LOG), max(second - total, SMALLEST_LOG)
 
 
 @kernel

@@ -67,9 +67,7 @@ def _regenerate(chain: Chain) -> None:
     """Data given everything else, and the chain's tables for them."""
     model = chain.model
     segments.simulate_data(chain.rng, model.emission, chain.theta, chain.starts, chain.labels, chain.y)
-    segments.fill_tables(
-        model.emission, model.duration, chain.theta, chain.lam, chain.y, chain.beam, 0, chain.filled
-    )
+    segments.fill_tables(model.emission, model.duration, chain.theta, chain.lam, chain.y, chain.beam, 0, chain.filled)
 
 
 def z_scores(model: Model, *, length: int, sweeps: int, seed: int, **settings) -> dict[str, float]:

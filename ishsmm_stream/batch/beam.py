@@ -20,8 +20,8 @@ Forward variables, for states k and times t:
     pending[k, e]   weight of segments of k that will end just before e, divided by e^(cumulative[k, .] + offset[k])
     cumulative[k,t] ln likelihood of the data before t under state k
 
-The factors (1 - u_t)^(K - 1) of the steps inside segments are left out for every t and divided out again where a segment
-starts: what is common to all paths cancels.
+The factors (1 - u_t)^(K - 1) of the steps inside segments are left out for every t and divided out again where a
+segment starts: what is common to all paths cancels.
 """
 
 from __future__ import annotations
@@ -511,7 +511,9 @@ def _draw_previous(rng, rows, beam, temperature, duration, state, start, count):
     for m in range(count):
         probability = rows.pi[m + 1, state] * duration
         if beam.ended[m, start] > 0.0 and cut < probability:
-            weights[m] = beam.ended[m, start] * beam.tempered[m + 1, state] * _rest_power(cut / probability, temperature)
+            weights[m] = (
+                beam.ended[m, start] * beam.tempered[m + 1, state] * _rest_power(cut / probability, temperature)
+            )
     return draw_index(rng, weights, count)
 
 
@@ -541,49 +543,59 @@ def _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count):
 
 @kernel
 def backward(rng, rows, beam, temperature, paper_slice, count, starts, labels):
-    """Draw a trajectory; returns (segments, remaining count of the last one, -1 under the transition slice).
+    """Draw a trajectory into the back of ``starts`` and ``labels``, which have room for a segment at each observation.
 
-    Filled from the back of ``starts`` and ``labels``, which have room for a segment at each observation. No segments: no
-    path had weight.
+    Returns the number of segments; none: no path had weight. The last segment's remaining count, which the paper's
+    slice draws too, is drawn anew with the duration parameters.
     """
-    last_r = -1
+    r = -1
     if paper_slice:
-        state, start, last_r = _draw_last_paper(rng, rows, beam, temperature, count)
+        state, start, r = _draw_last_paper(rng, rows, beam, temperature, count)
     else:
         state, start = _draw_last_transition(rng, beam, count)
     if start < 0:
-        return 0, -1
+        return 0
     position = starts.shape[0]
-    r = last_r
     while True:
         position -= 1
         starts[position] = start
         labels[position] = state
         if start == 0:
-            return starts.shape[0] - position, last_r
+            return starts.shape[0] - position
         end = start
         duration = beam.pmf[state, r] if paper_slice else 1.0
         state = _draw_previous(rng, rows, beam, temperature, duration, state, end, count)
         start = _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count)
         if start < 0:
-            return 0, -1
+            return 0
         r = end - start - 1
 
 
 @kernel
 def draw_trajectory(
-    rng, rules, weights, rows, beam, temperature, paper_slice, time, count, filled, starts, labels, new_starts, new_labels
+    rng,
+    rules,
+    weights,
+    rows,
+    beam,
+    temperature,
+    paper_slice,
+    time,
+    count,
+    filled,
+    starts,
+    labels,
+    new_starts,
+    new_labels,
 ):
     """Slices given the trajectory, forward filter from ``time`` on, then a trajectory drawn backward.
 
     The paper's slices are drawn before, by the caller, who must see to tables that cover them. Returns (answer, time,
-    count, segments, last_r): after NEEDS_STATES call again with more slots, the time and the count; otherwise see
-    ``backward``.
+    count, segments): after NEEDS_STATES call again with more slots, the time and the count.
     """
     if time == 0 and not paper_slice:  # also where slots ran out at time 0: a second draw of the slices is as good
         draw_slices(rng, temperature, False, rows.pi, beam.pmf, starts, labels, -1, beam.slices, beam.log_stay)
     answer, time, count = forward(rng, rules, weights, rows, beam, temperature, paper_slice, time, count, filled)
     if answer == NEEDS_STATES:
-        return answer, time, count, 0, -1
-    found, last_r = backward(rng, rows, beam, temperature, paper_slice, count, new_starts, new_labels)
-    return answer, time, count, found, last_r
+        return answer, time, count, 0
+    return answer, time, count, backward(rng, rows, beam, temperature, paper_slice, count, new_starts, new_labels)

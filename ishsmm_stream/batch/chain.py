@@ -136,9 +136,9 @@ class Chain:
         paper_slice = self.paper_slice and self._draw_paper_slices()
         answer, time = beams.NEEDS_STATES, 0
         while answer == beams.NEEDS_STATES:
-            answer, time, self.count, found, last_r = beams.draw_trajectory(
-                self.rng, self.rules, self.weights, self.rows, self.beam, self.temperature, paper_slice, time, self.count,
-                self.filled, self.starts, self.labels, self._starts_buffer, self._labels_buffer,
+            answer, time, self.count, found = beams.draw_trajectory(
+                self.rng, self.rules, self.weights, self.rows, self.beam, self.temperature, paper_slice, time,
+                self.count, self.filled, self.starts, self.labels, self._starts_buffer, self._labels_buffer,
             )  # fmt: skip
             if answer == beams.NEEDS_STATES:
                 self._fill_more_slots(paper_slice)
@@ -184,9 +184,7 @@ class Chain:
 
     def _cover_slices(self, first: int) -> None:
         threshold = float(np.log(self.beam.slices.min()))
-        self._lengthen_tables(
-            segments.longest_table(self.model.duration, self.lam, threshold, first, self.filled)
-        )
+        self._lengthen_tables(segments.longest_table(self.model.duration, self.lam, threshold, first, self.filled))
 
     def _lengthen_tables(self, needed: int) -> None:
         if needed > self.beam.pmf.shape[1]:

@@ -194,7 +194,7 @@ class ExactPosterior:
     """The exact posterior of a left-to-right model. Made by ``exact_posterior``.
 
     ``log_evidence``: ln p(y). ``change_probability``: entry t = P(a segment starts at t | y), entry 0 is 1.
-    ``n_changes``: entry k = P(k change points | y). ``map_change_points``: the starts of the most probable segmentation.
+    ``n_changes``: entry k = P(k change points | y). ``map_change_points``: starts of the most probable segmentation.
     """
 
     def __init__(self, y: np.ndarray, model: Model) -> None:
@@ -224,16 +224,17 @@ class ExactPosterior:
         """ln p(y, the most probable segmentation)."""
         return float(self._best[0])
 
-    def draw(self, draws: int, seed: int = 0) -> Posterior:
+    def draw(self, draws: int, seed: int = 0, chains: int = 1) -> Posterior:
         """Independent draws from the posterior: segmentations, parameters, and hyperparameters from their priors,
-        which the data do not touch."""
+        which the data do not touch. They are dealt out to ``chains``, so that callers see the shape that they know."""
         _checks.whole("draws", draws, at_least=1)
+        _checks.whole("chains", chains, at_least=1)
         rng = np.random.default_rng(seed)
         model, y = self.model, self._y
-        is_start = _draw_segmentations(
-            rng, model.emission, y, self._log_f, self._log_s, self._log_b, draws
-        )
-        return Posterior(model, y, [[self._complete(rng, np.flatnonzero(row)) for row in is_start]])
+        is_start = _draw_segmentations(rng, model.emission, y, self._log_f, self._log_s, self._log_b, draws * chains)
+        made = [self._complete(rng, np.flatnonzero(row)) for row in is_start]
+        best = self._complete(rng, np.array([0, *self.map_change_points]))
+        return Posterior(model, y, [made[i * draws : (i + 1) * draws] for i in range(chains)], best)
 
     def _complete(self, rng: np.random.Generator, starts: np.ndarray) -> Draw:
         model, y = self.model, self._y

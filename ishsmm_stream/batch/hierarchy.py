@@ -28,10 +28,11 @@ from typing import NamedTuple
 import numpy as np
 
 from ishsmm_stream._jit import kernel
-from ishsmm_stream._special import draw_log_beta, draw_log_gamma, log_add, log_gamma, log_sigmoid
+from ishsmm_stream._special import SMALLEST_LOG, draw_log_beta, draw_log_gamma, log_add, log_gamma, log_sigmoid
 from ishsmm_stream.batch.slice_sampler import STICK_CONCENTRATION, STICK_DISCOUNT, TILTED_BETA, slice_step
 from ishsmm_stream.model import presets
 from ishsmm_stream.model.presets import Model
+from ishsmm_stream.model.priors import Beta, Gamma
 
 ALPHA0, ALPHA1, C, D, RHO = 0, 1, 2, 3, 4
 HYPERPARAMETERS = ("alpha0", "alpha1", "c", "d", "rho")
@@ -112,7 +113,7 @@ def make_weights(model: Model, capacity: int) -> Weights:
     hyper = np.zeros(5)
     for i, name in enumerate(HYPERPARAMETERS):
         value = getattr(model, name)
-        hyper[i] = value.mean if isinstance(value, tuple) else value
+        hyper[i] = value.mean if isinstance(value, (Gamma, Beta)) else value
     size = capacity if model.topology.states is None else model.topology.states
     return Weights(hyper, np.zeros(size), np.zeros(size), np.zeros(size), np.zeros(2))
 
@@ -120,8 +121,14 @@ def make_weights(model: Model, capacity: int) -> Weights:
 def make_rows(rules: Rules) -> Rows:
     """Rows with none ready."""
     rows, states = rules.allowed.shape
-    zeros = [np.zeros(rows) for _ in range(4)]
-    return Rows(np.zeros((rows, states)), *zeros, np.zeros(rows, dtype=np.bool_))
+    return Rows(
+        pi=np.zeros((rows, states)),
+        log_pi_tail=np.zeros(rows),
+        pi_tail=np.zeros(rows),
+        log_norm=np.zeros(rows),
+        self_odds=np.zeros(rows),
+        ready=np.zeros(rows, dtype=np.bool_),
+    )
 
 
 # Instantiation
@@ -150,15 +157,13 @@ def reset_weights(rng, rules, weights):
 def break_stick(rng, rules, weights, count):
     """Split state ``count`` off the tail in the weights above the rows."""
     hyper = weights.hyper
-    log_v, log_rest = draw_log_beta(rng, 1.0 - hyper[D], hyper[C] + (count + 1) * hyper[D])
+    log_v, log_rest = draw_log_beta(rng, math.log1p(-hyper[D]), math.log(hyper[C] + (count + 1) * hyper[D]))
     weights.logit_v[count] = log_v - log_rest
     weights.log_w[count] = weights.tail[TAIL_W] + log_v
     weights.tail[TAIL_W] += log_rest
     if rules.kind == GAMMA_LEVEL:
-        alpha0 = hyper[ALPHA0]
-        log_share, log_rest = draw_log_beta(
-            rng, alpha0 * math.exp(weights.log_w[count]), alpha0 * math.exp(weights.tail[TAIL_W])
-        )
+        log_alpha0 = math.log(hyper[ALPHA0])
+        log_share, log_rest = draw_log_beta(rng, log_alpha0 + weights.log_w[count], log_alpha0 + weights.tail[TAIL_W])
         weights.log_g[count] = weights.tail[TAIL_G] + log_share
         weights.tail[TAIL_G] += log_rest
     else:
@@ -173,11 +178,9 @@ def instantiate(rng, rules, weights, rows, count):
     for row in range(count + 1):
         if rows.ready[row]:
             if rules.reaches_tail[row]:
-                concentration = row_concentration(weights, row)
+                log_base = math.log(row_concentration(weights, row)) - rows.log_norm[row]
                 log_share, log_rest = draw_log_beta(
-                    rng,
-                    concentration * math.exp(weights.log_g[count] - rows.log_norm[row]),
-                    concentration * math.exp(weights.tail[TAIL_G] - rows.log_norm[row]),
+                    rng, log_base + weights.log_g[count], log_base + weights.tail[TAIL_G]
                 )
                 rows.pi[row, count] = math.exp(rows.log_pi_tail[row] + log_share)
                 rows.log_pi_tail[row] += log_rest
@@ -233,8 +236,6 @@ def draw_row(rng, rules, weights, rows, counts, row, count):
     ``counts`` has as many rows as there are states in use; a row beyond them is drawn from the prior.
     """
     log_norm = row_log_norm(rules, weights, row, count)
-    if log_norm == -np.inf:  # all weights in V_m underflow even as logarithms: the tail holds what is left
-        log_norm = weights.tail[TAIL_G]
     rows.log_norm[row] = log_norm
     total = -np.inf
     struck = -np.inf
@@ -251,12 +252,9 @@ def draw_row(rng, rules, weights, rows, counts, row, count):
             total = log_add(total, log_value)
     rows.log_pi_tail[row] = -np.inf
     if rules.reaches_tail[row]:
-        share = 1.0 if weights.tail[TAIL_G] == log_norm else math.exp(weights.tail[TAIL_G] - log_norm)
-        rows.log_pi_tail[row] = draw_log_gamma(rng, row_concentration(weights, row) * share)
+        shape = row_concentration(weights, row) * math.exp(weights.tail[TAIL_G] - log_norm)
+        rows.log_pi_tail[row] = draw_log_gamma(rng, shape)
         total = log_add(total, rows.log_pi_tail[row])
-    if total == -np.inf:  # every draw underflowed: the tail takes the row
-        rows.log_pi_tail[row] = 0.0
-        total = 0.0
     for k in range(count):
         rows.pi[row, k] = math.exp(rows.pi[row, k] - total)
     rows.log_pi_tail[row] -= total
@@ -468,15 +466,21 @@ def _update_gamma_level(rng, rules, weights, log_norm, tables, facts):
         _weights_from_sticks(weights, count)
         _update_stick_prior(rng, rules, weights, count, facts)
     if rules.sampled[ALPHA0]:
-        rate = rules.prior[ALPHA0, 1] + math.exp(weights.tail[TAIL_W]) * exposure[count]
+        # exposure is about 1 / w where w is tiny, so the product is not: it is made of logarithms
+        rate = rules.prior[ALPHA0, 1]
+        if exposure[count] > 0.0:
+            rate += math.exp(weights.tail[TAIL_W] + math.log(exposure[count]))
         for k in range(count):
-            rate += math.exp(weights.log_w[k]) * exposure[k]
+            if exposure[k] > 0.0:
+                rate += math.exp(weights.log_w[k] + math.log(exposure[k]))
         hyper[ALPHA0] = rng.standard_gamma(rules.prior[ALPHA0, 0] + top) / rate
     for k in range(count):
         shape = hyper[ALPHA0] * math.exp(weights.log_w[k]) + column[k]
-        weights.log_g[k] = draw_log_gamma(rng, shape) - exposure[k]
+        weights.log_g[k] = max(draw_log_gamma(rng, shape) - exposure[k], SMALLEST_LOG)
     shape = hyper[ALPHA0] * math.exp(weights.tail[TAIL_W])
-    weights.tail[TAIL_G] = draw_log_gamma(rng, shape) - exposure[count]
+    weights.tail[TAIL_G] = -np.inf
+    if not rules.finite:
+        weights.tail[TAIL_G] = max(draw_log_gamma(rng, shape) - exposure[count], SMALLEST_LOG)
 
 
 @kernel
@@ -515,12 +519,12 @@ def _update_row_concentration(rng, rules, weights, counts, tables_opened, overri
             if total > 0:
                 # A flat row has mass alpha1 / K at each state that it can reach, the others alpha1 in all.
                 mass = reachable / count if rules.kind == FLAT else 1.0
-                log_eta, _ = draw_log_beta(rng, hyper[ALPHA1] * mass, float(total))
+                log_eta, _ = draw_log_beta(rng, math.log(hyper[ALPHA1] * mass), math.log(float(total)))
                 rate -= mass * log_eta
         hyper[ALPHA1] = rng.standard_gamma(rules.prior[ALPHA1, 0] + tables_opened) / rate
     if rules.sampled[RHO]:
         log_rho, _ = draw_log_beta(
-            rng, rules.prior[RHO, 0] + overrides, rules.prior[RHO, 1] + float(seated - overrides)
+            rng, math.log(rules.prior[RHO, 0] + overrides), math.log(rules.prior[RHO, 1] + seated - overrides)
         )
         hyper[RHO] = min(math.exp(log_rho), 1.0 - 1e-12)
 

@@ -30,11 +30,13 @@ class Posterior:
     A change point is an index whose state differs from the one before it.
     """
 
-    def __init__(self, model: Model, y: np.ndarray, chains: list[list[Draw]]) -> None:
+    def __init__(self, model: Model, y: np.ndarray, chains: list[list[Draw]], reference: Draw | None = None) -> None:
         self.model = model
         self.y = y
         self.chains = chains
         self.draws = [draw for chain in chains for draw in chain]
+        # The most probable explanation that is known; states are numbered after it.
+        self.reference = reference or max(self.draws, key=lambda draw: draw.log_joint)
 
     def __len__(self) -> int:
         return len(self.draws)
@@ -82,14 +84,10 @@ class Posterior:
 
     @cached_property
     def map(self) -> Segmentation:
-        """The draw with the highest joint log-probability."""
-        return self._segmentation(self._reference)
+        """The explanation with the highest joint log-probability: the best draw, or the exact one where it is known."""
+        return self._segmentation(self.reference)
 
     # Consistent labels
-
-    @cached_property
-    def _reference(self) -> Draw:
-        return self.draws[int(np.argmax(self.log_joint))]
 
     @cached_property
     def _relabelled(self) -> list[np.ndarray]:
@@ -97,8 +95,8 @@ class Posterior:
         States that match none get numbers of their own beyond the reference's."""
         from scipy.optimize import linear_sum_assignment
 
-        size = len(self._reference.theta)
-        reference = _per_observation(self._reference, len(self.y))
+        size = len(self.reference.theta)
+        reference = _per_observation(self.reference, len(self.y))
         result = []
         for draw in self.draws:
             overlap = np.zeros((len(draw.theta), size))
@@ -122,7 +120,7 @@ class Posterior:
     def state_parameters(self) -> tuple[dict[str, np.ndarray], ...]:
         """For each state of ``map``, its emission parameters and mean dwell in every draw that has it."""
         names = self._parameter_names()
-        found: list[list[tuple[float, ...]]] = [[] for _ in range(len(self._reference.theta))]
+        found: list[list[tuple[float, ...]]] = [[] for _ in range(len(self.reference.theta))]
         for draw, new in zip(self.draws, self._relabelled, strict=True):
             used = np.unique(draw.labels)
             for k in used:
@@ -142,9 +140,7 @@ class Posterior:
 
     def _segmentation(self, draw: Draw) -> Segmentation:
         names = self._parameter_names()
-        parameters = tuple(
-            dict(zip(names, self._numbers(draw, k), strict=True)) for k in range(len(draw.theta))
-        )
+        parameters = tuple(dict(zip(names, self._numbers(draw, k), strict=True)) for k in range(len(draw.theta)))
         points = tuple(int(t) for t in _change_points(draw))
         return Segmentation(points, _per_observation(draw, len(self.y)), parameters, draw.log_joint)
 

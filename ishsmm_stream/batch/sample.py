@@ -38,8 +38,8 @@ def sample(
 
     ``method``: "auto" draws exactly and independently where no state returns (``ilr``) and runs the beam sampler
     elsewhere; "beam" runs the paper's sampler for every model.
-    ``slice``: "transition" cuts transition probabilities only (faster, mixes better), "paper" cuts durations too, as the
-    paper does; the default is "transition", except where no state returns: there it would reach for ever more states.
+    ``slice``: "transition" cuts transition probabilities only (faster, mixes better), "paper" cuts durations too, as
+    the paper does; the default is "transition", except where no state returns: there it reaches ever more states.
     ``temperature``: K of the slices' Beta(1/K, K); more reaches farther in a sweep at more work.
     ``progress``: True for a bar on the terminal, or a function called with (done, total).
     ``max_states``: a limit that raises StateLimitError when it is met; it never cuts silently.
@@ -60,7 +60,10 @@ def sample(
     _checks.one_of("slice", slice, ("transition", "paper"))
     data = emissions.checked_series("y", y, model.emission)
     if model.is_renewal and method == "auto":
-        return _sample_exactly(data, model, draws, chains, seed)
+        with _reporter(progress, draws * chains) as report:
+            posterior = ExactPosterior(data, model).draw(draws, seed, chains)
+            report(draws * chains)
+        return posterior
     if emissions.is_segment_local(model.emission):
         raise ValueError(
             f"{type(model.emission).__name__} with a trend inside segments can only be used where no state returns and "
@@ -78,19 +81,12 @@ def sample(
                 chain.sweep()
                 if i >= burn_in:
                     kept.append(chain.draw())
-                report()
+                report(1)
             return kept
 
         with ThreadPoolExecutor(min(chains, os.cpu_count() or 1)) as pool:
             results = list(pool.map(run, np.random.SeedSequence(seed).spawn(chains)))
     return Posterior(model, data, results)
-
-
-def _sample_exactly(data: np.ndarray, model: Model, draws: int, chains: int, seed: int) -> Posterior:
-    """Independent draws, dealt out to ``chains`` so that callers see the same shape."""
-    independent = ExactPosterior(data, model).draw(draws * chains, seed)
-    dealt = [independent.draws[i * draws : (i + 1) * draws] for i in range(chains)]
-    return Posterior(model, data, dealt)
 
 
 class _reporter:
@@ -111,7 +107,7 @@ class _reporter:
             task = self._bar.add_task("sampling", total=total)
             self._tell = lambda done, total: self._bar.update(task, completed=done)
 
-    def __enter__(self) -> Callable[[], None]:
+    def __enter__(self) -> Callable[[int], None]:
         if self._bar:
             self._bar.start()
         return self._report
@@ -120,8 +116,8 @@ class _reporter:
         if self._bar:
             self._bar.stop()
 
-    def _report(self) -> None:
+    def _report(self, steps: int) -> None:
         if self._tell:
             with self._lock:
-                self._done += 1
+                self._done += steps
                 self._tell(self._done, self._total)

@@ -112,25 +112,19 @@ def _check_sampler(arguments: argparse.Namespace) -> None:
 
 def _fit(series: _read.Series, model: Model, arguments: argparse.Namespace, bar: _terminal.ProgressBar) -> _result.Fit:
     """Draws by the method asked for; where no state returns, the exact posterior with them."""
-    import numpy as np
-
     import ishsmm_stream as hs
 
     if not model.is_renewal:
         return _result.Fit(_sample(series, model, arguments, bar), None)
     bar.step("exact posterior")
     exact = hs.exact_posterior(series.values, model)
+    bar.step("draws")
+    drawn = exact.draw(arguments.draws, arguments.seed, arguments.chains)
     if arguments.method == "auto":
-        bar.step("draws")
-        drawn = exact.draw(arguments.draws * arguments.chains, arguments.seed)
-        firsts = range(0, len(drawn), arguments.draws)
-        dealt = [drawn.draws[first : first + arguments.draws] for first in firsts]
-        posterior = hs.Posterior(model, drawn.y, dealt)
-    else:
-        posterior = _sample(series, model, arguments, bar)
+        return _result.Fit(drawn, exact)
     # The states are told of the most probable segmentation, which is known here and need not be among the draws.
-    starts = np.array([0, *exact.map_change_points])
-    posterior._reference = exact._complete(np.random.default_rng(arguments.seed), starts)
+    posterior = _sample(series, model, arguments, bar)
+    posterior.reference = drawn.reference
     return _result.Fit(posterior, exact)
 
 

@@ -40,7 +40,7 @@ class Generated(NamedTuple):
 class _StateSpace:
     """Weights above the rows, broken off the tail one state after the other, and the urns of the rows.
 
-        w: sticks v_k ~ Beta(1 - d, c + k d);  gamma_k ~ Gamma(alpha0 w_k, 1), as shares of a Gamma(alpha0) total
+    w: sticks v_k ~ Beta(1 - d, c + k d);  gamma_k ~ Gamma(alpha0 w_k, 1), as shares of a Gamma(alpha0) total
     """
 
     def __init__(self, model: Model, hyper: dict[str, float], rng: np.random.Generator) -> None:
@@ -112,15 +112,14 @@ class _StateSpace:
     def _break_off(self) -> float:
         """Instantiate the next state; returns its share of the tail."""
         k = len(self.log_weights) + 1
-        log_v, log_rest = draw_log_beta(self.rng, 1.0 - self.hyper["d"], self.hyper["c"] + k * self.hyper["d"])
+        c, d = self.hyper["c"], self.hyper["d"]
+        log_v, log_rest = draw_log_beta(self.rng, math.log1p(-d), math.log(c + k * d))
         log_w = self.log_stick_tail + log_v
         self.log_stick_tail += log_rest
         log_share = log_v
         if self.has_gamma:
-            alpha0 = self.hyper["alpha0"]
-            log_share, log_rest = draw_log_beta(
-                self.rng, alpha0 * math.exp(log_w), alpha0 * math.exp(self.log_stick_tail)
-            )
+            log_alpha0 = math.log(self.hyper["alpha0"])
+            log_share, log_rest = draw_log_beta(self.rng, log_alpha0 + log_w, log_alpha0 + self.log_stick_tail)
         self.log_weights.append(self.log_tail + log_share)
         self.log_tail += log_rest
         return math.exp(log_share)

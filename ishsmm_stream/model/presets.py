@@ -122,9 +122,7 @@ def hdp_hsmm(
     return Model("hdp_hsmm", emission, duration, topology, DIRICHLET_PROCESS, 1.0, alpha1, c, 0.0, strikes_self=True)
 
 
-def hdp_hmm(
-    emission: Any, *, alpha1: Hyperparameter = Gamma(1.0, 1.0), c: Hyperparameter = Gamma(1.0, 1.0)
-) -> Model:
+def hdp_hmm(emission: Any, *, alpha1: Hyperparameter = Gamma(1.0, 1.0), c: Hyperparameter = Gamma(1.0, 1.0)) -> Model:
     """HDP hidden Markov model: w ~ GEM(c), rows DP(alpha1 w), every observation its own step."""
     return Model("hdp_hmm", emission, Fixed(0), topologies.unrestricted(), DIRICHLET_PROCESS, 1.0, alpha1, c, 0.0)
 

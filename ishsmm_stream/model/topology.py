@@ -73,7 +73,7 @@ class Topology:
         return TopologyTables(allowed, reaches_tail, horizon)
 
     def _row(self, m: int, size: int) -> Any:
-        """Which of the first ``size`` states can follow m: in one call where the rule takes an array, else one by one."""
+        """Which of the first ``size`` states can follow m: in one call if the rule takes arrays, else one by one."""
         try:
             return np.broadcast_to(np.asarray(self.allows(m, np.arange(size)), dtype=np.bool_), size)  # type: ignore
         except (TypeError, ValueError):

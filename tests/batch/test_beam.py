@@ -94,7 +94,7 @@ def test_trajectories_are_drawn_with_the_weight_of_their_path(name, temperature,
     draws = 20_000
     seen: dict = {}
     for _ in range(draws):
-        found, _ = beams.backward(rng, chain.rows, chain.beam, temperature, paper_slice, count, starts, labels)
+        found = beams.backward(rng, chain.rows, chain.beam, temperature, paper_slice, count, starts, labels)
         key = tuple(starts[-found:].tolist()), tuple(labels[-found:].tolist())
         seen[key] = seen.get(key, 0) + 1
     total = sum(expected.values())

@@ -157,5 +157,5 @@ def test_impossible_durations_leave_the_possible_segmentations():
 
 def test_a_model_whose_states_return_is_refused():
     model = hs.ied(hs.emissions.Normal(), hs.durations.Poisson())
-    with pytest.raises(ValueError, match="no state returns, such as ilr, got 'ied'; use ishsmm_stream.sample"):
+    with pytest.raises(ValueError, match=r"no state returns, such as ilr, got 'ied'; use ishsmm_stream\.sample"):
         hs.exact_posterior([1.0, 2.0], model)

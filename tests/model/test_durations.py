@@ -207,7 +207,8 @@ def test_table_holds_the_law_wherever_it_ends(case, length):
         np.testing.assert_allclose(pmf[inside], np.exp(log_pmf[inside]), rtol=1e-10)
         assert np.all(log_pmf[:low] < family.LOG_NEGLIGIBLE + 1e-9)
         assert np.all(log_pmf[high:] < family.LOG_NEGLIGIBLE + 1e-9)
-        assert np.isnan(pmf[:low]).all() and np.isnan(pmf[high:]).all()
+        assert np.isnan(pmf[:low]).all()
+        assert np.isnan(pmf[high:]).all()
         tails = case.oracle.law(params).sf(np.arange(high) - 1)
         np.testing.assert_allclose(survival[:high], tails, rtol=1e-9, atol=1e-290)
 
@@ -322,7 +323,8 @@ def test_draws_of_counts_have_the_law(case, lowest):
             edges.append(i + 1)
             mass = 0.0
     if len(edges) == 1:
-        assert isinstance(case.prior, Fixed) and np.all(draws == 3)
+        assert isinstance(case.prior, Fixed)
+        assert np.all(draws == 3)
     else:
         assert stats.chisquare(np.add.reduceat(observed, edges), np.add.reduceat(expected, edges)).pvalue > 1e-6
 
@@ -444,11 +446,12 @@ def test_nothing_is_nan_at_the_ends_of_the_range():
         for complete in (counts[:0], counts[:1], counts[2:]):
             seen = collect(prior, complete)
             values = evaluate(prior, seen, np.array(params), counts)
-            assert not np.isnan(values).any() and values.max() < 1e-9, (prior, complete)
+            assert not np.isnan(values).any(), (prior, complete)
+            assert values.max() < 1e-9, (prior, complete)
             assert np.all(np.diff(values[2]) <= 1e-8), (prior, complete)
             sample_parameters(prior, seen, -1, np.random.default_rng(1), draws)
             assert np.isfinite(draws).all(), (prior, complete)
-        _, survival, low, high = table(prior, np.array(params), 100)
+        _, survival, _, high = table(prior, np.array(params), 100)
         assert not np.isnan(survival[:high]).any()
 
 
@@ -457,7 +460,8 @@ def test_censored_draws_are_finite_where_tails_are_heaviest():
         draws = np.empty((300, 2))
         sample_parameters(prior, collect(prior, np.array([0])[:0]), 1_000_000, np.random.default_rng(2), draws)
         assert np.isfinite(draws).all()
-        assert np.all(draws[:, 1] > 0.0) and np.all(draws[:, 1] < 1.0)
+        assert np.all(draws[:, 1] > 0.0)
+        assert np.all(draws[:, 1] < 1.0)
 
 
 def everything():

@@ -411,7 +411,8 @@ def test_missing_rows_change_nothing_but_a_trend_s_position(name):
     family.add(prior, after, np.full((split + 1, y.shape[1]), NAN), split)
     changed = np.flatnonzero(before != after)
     if isinstance(prior, Autoregressive):
-        assert changed.tolist() == [0] and after[0] == split + 1
+        assert changed.tolist() == [0]
+        assert after[0] == split + 1
     elif name == "mixed":
         assert len(changed) == 1
     else:
@@ -591,7 +592,9 @@ def test_python_without_a_compiler_agrees_exactly():
 def test_priors_are_values(name):
     prior = CASES[name].prior
     for twin in (pickle.loads(pickle.dumps(prior)), copy.deepcopy(prior), type(prior)(*prior), eval(repr(prior))):
-        assert twin == prior and type(twin) is type(prior) and hash(twin) == hash(prior)
+        assert twin == prior
+        assert type(twin) is type(prior)
+        assert hash(twin) == hash(prior)
 
 
 def test_weights_are_normalised_once():

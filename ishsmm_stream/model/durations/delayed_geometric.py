@@ -47,7 +47,7 @@ class DelayedGeometric(_Prior):
         )
 
 
-def Geometric(a: float = 1.0, b: float = 1.0) -> DelayedGeometric:  # noqa: N802 - reads as a family
+def Geometric(a: float = 1.0, b: float = 1.0) -> DelayedGeometric:
     """P(r) = q (1 - q)^r with q ~ Beta(a, b): ``DelayedGeometric(a, b, max_delay=0)``."""
     return DelayedGeometric(a, b, max_delay=0)
 
@@ -126,7 +126,7 @@ def _draw_parameters(prior, stats, censored, rng, params):
         weights[delay] = math.exp(weights[delay] - largest)
     delay = draw_index(rng, weights, longest + 1)
     kept = prior.b + (total - count * delay) + max(0.0, float(censored) - delay)
-    log_q, _ = draw_log_beta(rng, ended, kept)
+    log_q, _ = draw_log_beta(rng, math.log(ended), math.log(kept))
     params[0] = delay
     params[1] = max(math.exp(log_q), SMALLEST_Q)
 

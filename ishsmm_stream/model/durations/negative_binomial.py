@@ -304,7 +304,7 @@ def _draw_parameters(prior, stats, censored, rng, params):
     if censored > 0:  # r >= 0 would say nothing
         a += _draw_beta_tail(size, a, b, float(censored), rng)
         b += size
-    log_q, _ = draw_log_beta(rng, a, b)
+    log_q, _ = draw_log_beta(rng, math.log(a), math.log(b))
     params[0] = size
     params[1] = min(max(math.exp(log_q), SMALLEST_Q), LARGEST_Q)
 
