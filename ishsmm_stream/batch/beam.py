@@ -172,17 +172,22 @@ def _entry_weights(rows, beam, temperature, t, state, first, last, count, out):
     steps = np.empty(count)
     factors = np.empty(count)
     active = 0
+    largest = 0.0
     for m in range(count if t > 0 else 1):
         row = m + 1 if t > 0 else 0
         weight = beam.ended[m, t] if t > 0 else 1.0
         if weight > 0.0 and cut < rows.pi[row, state]:
             steps[active] = rows.pi[row, state]
             factors[active] = weight * beam.tempered[row, state]
+            largest = max(largest, steps[active])
             active += 1
     unstay = math.exp(-beam.log_stay[t])
     for r in range(first, last):
         total = 0.0
         duration = beam.pmf[state, r]
+        if not cut < largest * duration:
+            out[r - first] = 0.0
+            continue
         for i in range(active):
             probability = steps[i] * duration
             if cut < probability:

@@ -107,19 +107,18 @@ class Chain:
     # The first guess
 
     def _first_trajectory(self) -> None:
-        """States guessed from the data where the topology lets the guess stand, one segment elsewhere."""
-        labels = np.zeros(len(self.y), dtype=np.int64)
-        if self.model.topology.exchangeable or self.model.topology.states is not None:
-            most = min(_MOST_FIRST_STATES, self.max_states)
-            guess = segments.allocate(self.rng, self.model.emission, self.y, most)
-            steps = set(zip(guess[:-1].tolist(), guess[1:].tolist(), strict=True))
-            if all(self.rules.allowed[m + 1, k] for m, k in steps if m != k):
-                labels = guess
-        begins = np.ones(len(labels), dtype=np.bool_)
+        """Segments guessed from the data where the topology lets the guess stand, one segment elsewhere."""
+        guess = segments.allocate(self.rng, self.model.emission, self.y, min(_MOST_FIRST_STATES, self.max_states))
+        begins = np.ones(len(guess), dtype=np.bool_)
         if not isinstance(self.model.duration, Fixed):
-            begins[1:] = labels[1:] != labels[:-1]
+            begins[1:] = guess[1:] != guess[:-1]
         self.starts = np.flatnonzero(begins)
-        self.labels = labels[self.starts]
+        self.labels = guess[self.starts]
+        if self._refresh_indices and len(self.starts) <= _MOST_FIRST_STATES:
+            self.labels = np.arange(len(self.starts))  # no state returns
+        if not self.rules.allowed[self.labels[:-1] + 1, self.labels[1:]].all():
+            self.starts = np.zeros(1, dtype=np.int64)
+            self.labels = np.zeros(1, dtype=np.int64)
         self.last_r = 0
 
     def _first_weights(self) -> None:
