@@ -39,7 +39,7 @@ FORMULAS = {
         "batch/hierarchy.py",
         "draw_log_beta(rng, log_alpha0 + weights.log_w[count], log_alpha0 + weights.tail[TAIL_W])",
         "draw_log_beta(rng, 0.0, log_alpha0 + weights.tail[TAIL_W])",
-        {"model": "ied", "length": 12, "sweeps": 20_000, "settings": {"temperature": 3.0}},
+        {"model": "ilr", "length": 10, "sweeps": 4_000, "settings": {"paper_slice": True}},
     ),
 }
 

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ishsmm_stream import _checks
-from ishsmm_stream._special import draw_index, draw_log_gamma, log_add, log_gamma
+from ishsmm_stream._special import SMALLEST_LOG, draw_index, draw_log_gamma, log_add, log_gamma
 from ishsmm_stream.model.emissions import family
 
 
@@ -104,7 +104,7 @@ def _draw_parameters(prior, stats, rng, params):
     for k in range(categories):
         params[k] = draw_log_gamma(rng, stats[k])
         total = log_add(total, params[k])
-    if total == -np.inf:  # concentrations so small that even the logarithms overflow: one category has it all
+    if total <= SMALLEST_LOG:  # concentrations so small that even the logarithms overflow: one category has it all
         params[draw_index(rng, stats, categories)] = 0.0
         total = 0.0
     for k in range(categories):
