@@ -101,7 +101,7 @@ def random_series(i):
 def disagreements(y, model, *, draws, chains=32, seed=0):
     """Indices and counts where the beam sampler is off by more than 6.3 standard errors over independent chains."""
     exact = hs.exact_posterior(y, model)
-    posterior = hs.sample(y, model, method="beam", draws=draws, burn_in=max(100, draws // 4), chains=chains, seed=seed)
+    posterior = hs.sample(y, model, method="beam", draws=draws, burn_in=max(100, draws // 2), chains=chains, seed=seed)
     length = len(exact.change_probability)
     change = np.zeros((chains, length))
     counts = np.zeros((chains, length))
@@ -129,12 +129,12 @@ def test_the_left_to_right_beam_sampler_matches_the_exact_posterior(i):
 
 
 @pytest.mark.long
-@pytest.mark.parametrize("i", range(6))
+@pytest.mark.parametrize("i", range(2))
 def test_the_left_to_right_beam_sampler_matches_the_exact_posterior_at_60_observations(i):
     rng = np.random.default_rng(i)
     y = np.repeat(rng.normal(0.0, 3.0, 4), 15) + rng.normal(size=60)
     model = hs.ilr(hs.emissions.Normal(0.0, 0.3, 2.0, 2.0), hs.durations.Poisson(1.0, 15.0))
-    assert disagreements(y, model, draws=5_000, seed=i) == []
+    assert disagreements(y, model, draws=1_000, seed=i) == []
 
 
 def test_left_to_right_data_do_not_touch_the_concentrations():

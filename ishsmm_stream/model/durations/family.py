@@ -2,7 +2,8 @@
 
 A segment lasts ``r + 1`` observations, where r >= 0 is the *remaining* count that the family describes (paper: F_r with
 parameter lambda ~ H_r). A segment that has been watched for ``length`` observations and goes on is *censored*: all that
-is known is r >= length - 1.
+is known is r >= length - 1. A segment that began e observations before a window keeps its true start: it ends t steps
+into the window with weight F(e + t - 1) and covers a window of w with weight P(r >= e + w - 1), and its r counts whole.
 
 ``stats`` holds the complete segments of a state: entry 0 their number, entry 1 the sum of their r, the rest is the
 family's own. ``params`` is one state's lambda. Both are flat float64 arrays of the sizes that the family states.
