@@ -22,17 +22,6 @@ from ishsmm_stream.batch.chain import Chain
 from ishsmm_stream.batch.diagnostics import effective_sample_size
 
 
-def four_states(length: int, seed: int = 0) -> np.ndarray:
-    rng = np.random.default_rng(seed)
-    rates, means = [10, 20, 3, 7], [-6.0, -2.0, 2.0, 6.0]
-    values: list[float] = []
-    state = 0
-    while len(values) < length:
-        values += rng.normal(means[state], 1.0, rng.poisson(rates[state]) + 1).tolist()
-        state = int(rng.choice([k for k in range(4) if k != state]))
-    return np.array(values[:length])
-
-
 class NaiveTwin:
     """A weak-limit explicit-duration sampler with K states: rows Dir(alpha / K), durations up to ``longest``."""
 
@@ -157,7 +146,7 @@ def main() -> None:
     sweeps = parser.parse_args().sweeps
     print(f"{'T':>7} {'sampler':38} {'ms/sweep':>9} {'ratio':>7} {'ESS/CPU s':>10} {'ratio':>7}")
     for length in (500, 5_000):
-        y = four_states(length)
+        y = hs.datasets.four_states(length)
         name, sweep, watch = peer(y)
         peer_time, peer_ess = measure(sweep, watch, max(20, sweeps * 20 // length))
         print(f"{length:>7} {name:38} {1e3 * peer_time:9.2f} {'':7} {peer_ess:10.2f}")
@@ -169,7 +158,7 @@ def main() -> None:
                     f"{length:>7} {label:38} {1e3 * ours_time:9.2f} {peer_time / ours_time:6.0f}x "
                     f"{ours_ess:10.1f} {ours_ess / peer_ess:6.0f}x"
                 )
-    y = four_states(1_000_000)
+    y = hs.datasets.four_states(1_000_000)
     sweep, _ = ours(y, 1.0, False)
     sweep()
     begin = time.process_time()

@@ -5,48 +5,24 @@ model = hs.ilr(hs.emissions.Poisson(shape=1.0, rate=1.0), hs.durations.Poisson(s
 hs.exact_posterior(hs.datasets.coal_disasters().counts, model).map_change_points
 """
 
-from ishsmm_stream import datasets
-from ishsmm_stream.batch.chain import StateLimitError
-from ishsmm_stream.batch.exact import ExactPosterior, exact_posterior
-from ishsmm_stream.batch.posterior import Posterior, Segmentation
-from ishsmm_stream.batch.sample import sample
-from ishsmm_stream.model import durations, emissions, priors, topology
-from ishsmm_stream.model.generate import Generated, generate
-from ishsmm_stream.model.presets import (
-    Model,
-    bayesian_hmm,
-    bayesian_hsmm,
-    hdp_hmm,
-    hdp_hsmm,
-    ied,
-    ilr,
-    sticky_hdp_hmm,
-    structured,
-)
+from typing import TYPE_CHECKING
 
 __version__ = "0.1.0"
 
-__all__ = [
-    "ExactPosterior",
-    "Generated",
-    "Model",
-    "Posterior",
-    "Segmentation",
-    "StateLimitError",
-    "bayesian_hmm",
-    "bayesian_hsmm",
-    "datasets",
-    "durations",
-    "emissions",
-    "exact_posterior",
-    "generate",
-    "hdp_hmm",
-    "hdp_hsmm",
-    "ied",
-    "ilr",
-    "priors",
-    "sample",
-    "sticky_hdp_hmm",
-    "structured",
-    "topology",
-]
+if TYPE_CHECKING:
+    from ishsmm_stream._public import *  # noqa: F403
+else:
+    # Numba takes a second or two to import, and the commands' help needs none of it: names come when they are used.
+
+    def __getattr__(name):
+        if name == "__all__" or not name.startswith("_"):
+            from ishsmm_stream import _public
+
+            if hasattr(_public, name):
+                return getattr(_public, name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        from ishsmm_stream import _public
+
+        return ["__version__", *_public.__all__]

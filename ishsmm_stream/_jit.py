@@ -21,27 +21,35 @@ from typing import Any
 import numba
 from numba.extending import overload
 
+# Kernels of a folder call kernels of the folders before it, and those of the package's own files.
+_LAYERS = ("model", "batch", "online")
 
-def _source_digest() -> str:
-    """A hash of the source that kernels are made of.
+
+def _source_digest(layer: str) -> str:
+    """A hash of the source that the kernels of a layer are made of.
 
     Numba's cache looks at a kernel's own file only and would run stale code after a change in a callee's file
-    (numba #1833), so the cache folder is keyed by all of the source that can hold a kernel.
+    (numba #1833), so the cache folder is keyed by all of the source that can hold a callee.
     """
     package = Path(__file__).parent
+    layers = _LAYERS[: _LAYERS.index(layer) + 1] if layer in _LAYERS else ()
+    paths = sorted(package.glob("_*.py")) + [
+        path for name in layers for path in sorted(package.glob(f"{name}/**/*.py"))
+    ]
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in sorted([*package.glob("_*.py"), *package.glob("model/**/*.py"), *package.glob("batch/**/*.py")]):
+    for path in paths:
         digest.update(path.relative_to(package).as_posix().encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
-def _cache_folder() -> str:
+@functools.cache
+def cache_folder(layer: str) -> str:
     """A writable folder for compiled kernels; ``NUMBA_CACHE_DIR`` and ``XDG_CACHE_HOME`` are respected."""
     chosen = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     roots = [Path(chosen)] if chosen else []
     roots += [Path("~/.cache").expanduser(), Path(tempfile.gettempdir()) / f"cache-{os.getuid()}"]
-    digest = _source_digest()
+    digest = _source_digest(layer)
     for root in roots:
         folder = root / "ishsmm_stream" / digest
         try:
@@ -53,9 +61,6 @@ def _cache_folder() -> str:
     return ""  # numba's own rule: beside the source file, or no cache
 
 
-CACHE_FOLDER = _cache_folder()
-
-
 def kernel(function: Callable[..., Any]) -> Any:
     """Compile ``function``: without the GIL, cached on disk, IEEE arithmetic as written (no fastmath).
 
@@ -64,7 +69,7 @@ def kernel(function: Callable[..., Any]) -> Any:
     config: Any = numba.config
     previous = config.CACHE_DIR
     # The cache takes its folder at decoration, so the setting is ours for this line only.
-    config.CACHE_DIR = CACHE_FOLDER
+    config.CACHE_DIR = cache_folder(function.__module__.removeprefix("ishsmm_stream.").split(".")[0])
     try:
         return numba.njit(nogil=True, cache=True, error_model="numpy")(function)
     finally:

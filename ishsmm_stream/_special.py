@@ -17,21 +17,48 @@ LOG_PI = math.log(math.pi)
 
 
 @kernel
-def log_gamma(x):
-    """ln Gamma(x), x > 0: Stirling's series above 10, the recurrence below."""
-    product = 1.0
-    while x < 10.0:
-        product *= x
-        x += 1.0
-    z = 1.0 / (x * x)
+def _stirling_series(z):
+    """x times what ln Gamma(x) has beside (x - 1/2) ln x - x + ln(2 pi) / 2, for z = 1 / x^2 and x >= 10."""
     series = 1.0 / 156.0
     series = -691.0 / 360360.0 + z * series
     series = 1.0 / 1188.0 + z * series
     series = -1.0 / 1680.0 + z * series
     series = 1.0 / 1260.0 + z * series
     series = -1.0 / 360.0 + z * series
-    series = 1.0 / 12.0 + z * series
+    return 1.0 / 12.0 + z * series
+
+
+@kernel
+def log_gamma(x):
+    """ln Gamma(x), x > 0: Stirling's series above 10, the recurrence below."""
+    product = 1.0
+    while x < 10.0:
+        product *= x
+        x += 1.0
+    series = _stirling_series(1.0 / (x * x))
     return (x - 0.5) * math.log(x) - x + HALF_LOG_TWO_PI + series / x - math.log(product)
+
+
+@kernel
+def _stirling_rest(x):
+    """ln Gamma(x) - ((x - 1/2) ln x - x + ln(2 pi) / 2), x >= 10."""
+    inverse = 1.0 / x
+    return _stirling_series(inverse * inverse) * inverse
+
+
+@kernel
+def log_gamma_ratio(x, step):
+    """ln(Gamma(x + step) / Gamma(x)), x > 0, x + step > 0.
+
+    The difference of two ``log_gamma`` loses the digits that they share; here they cancel on paper.
+    """
+    start, end, sign = x, x + step, 1.0
+    if step < 0.0:
+        start, end, step, sign = end, start, -step, -1.0
+    if start < 10.0:
+        return sign * (log_gamma(end) - log_gamma(start))
+    rest = _stirling_rest(end) - _stirling_rest(start)
+    return sign * ((start - 0.5) * math.log1p(step / start) + step * (math.log(end) - 1.0) + rest)
 
 
 @kernel

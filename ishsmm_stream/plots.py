@@ -304,20 +304,14 @@ def _level(posterior: Posterior, draw: Any) -> np.ndarray:
     emission, y = posterior.model.emission, posterior.y
     lengths = np.diff(draw.starts, append=len(y))
     if not _varies_inside_segments(emission):
-        levels = np.array([emissions.location(emission, theta, y, 0) for theta in draw.theta])
+        levels = np.array([emissions.location(emission, theta, y, 0, 0) for theta in draw.theta])
         return np.repeat(levels[draw.labels], lengths, axis=0)
     path = np.empty(y.shape)
     for start, length, label in zip(draw.starts, lengths, draw.labels, strict=True):
-        slope = _slope(emission, draw.theta[label])
-        for t in range(start, start + length):
-            path[t] = np.add(emissions.location(emission, draw.theta[label], y, t), slope * (t - start))
+        for position in range(length):
+            t = start + position
+            path[t] = emissions.location(emission, draw.theta[label], y, t, position)
     return path
-
-
-def _slope(emission: Any, theta: np.ndarray) -> float:
-    """The trend inside a segment, which ``location`` takes no account of."""
-    described = zip(emissions.parameter_names(emission), emissions.describe(emission, theta), strict=True)
-    return sum(value for name, value in described if name.endswith("trend") and not np.isnan(value))
 
 
 def _average_probabilities(posterior: Posterior) -> np.ndarray:

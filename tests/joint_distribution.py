@@ -14,6 +14,7 @@ import numpy as np
 
 from ishsmm_stream.batch import segments
 from ishsmm_stream.batch.chain import Chain
+from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.generate import Generated, generate
 from ishsmm_stream.model.presets import Model
 
@@ -39,7 +40,7 @@ def _quantities(y, starts, labels, theta_of, lam_of, hyper) -> list[float]:
         np.sum(labels[1:] == labels[:-1]),
         *log_hyper,
         math.atan(first[0]),
-        math.log(first[1]) if len(first) > 1 else 0.0,
+        math.atan(first[-1]) if len(first) > 1 else 0.0,
         math.atan(last[0]),
         math.log1p(lam_first[0]),
         math.log1p(lam_last[0]),
@@ -50,6 +51,16 @@ def _quantities(y, starts, labels, theta_of, lam_of, hyper) -> list[float]:
         values[0] * values[-1],
         values[0] * math.atan(first[0]),
     ]
+
+
+def _simulate_after(model: Model, rng, y, starts, labels, theta_of, given: int) -> None:
+    """Data given everything else, in place; the first ``given`` values are zero whatever the parameters: a regression
+    on them has no likelihood term for them."""
+    y[:given] = 0.0
+    segment = np.searchsorted(starts, np.arange(len(y)), side="right") - 1
+    for t in range(given, len(y)):
+        label = labels[segment[t]]
+        emissions.simulate(model.emission, theta_of(label), rng, y, t, t - starts[segment[t]])
 
 
 def _of_prior(drawn: Generated) -> list[float]:
@@ -63,22 +74,32 @@ def _of_chain(chain: Chain) -> list[float]:
     )
 
 
-def _regenerate(chain: Chain) -> None:
+def _regenerate(chain: Chain, given: int) -> None:
     """Data given everything else, and the chain's tables for them."""
     model = chain.model
-    segments.simulate_data(chain.rng, model.emission, chain.theta, chain.starts, chain.labels, chain.y)
+    if given > 0:
+        theta_of = chain.theta.__getitem__
+        _simulate_after(model, chain.rng, chain.y, chain.starts, chain.labels, theta_of, given)
+    else:
+        segments.simulate_data(chain.rng, model.emission, chain.theta, chain.starts, chain.labels, chain.y)
     segments.fill_tables(model.emission, model.duration, chain.theta, chain.lam, chain.y, chain.beam, 0, chain.filled)
 
 
-def z_scores(model: Model, *, length: int, sweeps: int, seed: int, **settings) -> dict[str, float]:
+def z_scores(model: Model, *, length: int, sweeps: int, seed: int, given: int = 0, **settings) -> dict[str, float]:
     """How many standard errors the two laws' means are apart, for each quantity that varies."""
     rng = np.random.default_rng(seed)
-    prior = np.array([_of_prior(generate(model, length, rng)) for _ in range(sweeps)])
+    prior = []
+    for _ in range(sweeps):
+        drawn = generate(model, length, rng)
+        if given > 0:
+            _simulate_after(model, rng, drawn.y, drawn.starts, drawn.labels, drawn.theta.get, given)
+        prior.append(_of_prior(drawn))
+    prior = np.array(prior)
     chain = Chain(model, generate(model, length, rng).y, rng, **settings)
     chained = np.empty_like(prior)
     for i in range(-sweeps // 20, sweeps):
         chain.sweep()
-        _regenerate(chain)
+        _regenerate(chain, given)
         if i >= 0:
             chained[i] = _of_chain(chain)
     batches = chained.reshape(50, -1, chained.shape[1]).mean(axis=1)

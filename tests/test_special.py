@@ -18,13 +18,15 @@ FALSE_ALARM = 1e-6
 @kernel
 def tabulate(x):
     """Every deterministic function on a grid, in one compiled function."""
-    table = np.empty((len(x), 5))
+    table = np.empty((len(x), 7))
     for i in range(len(x)):
         table[i, 0] = _special.log_gamma(x[i])
         table[i, 1] = _special.log_beta(x[i], 2.5)
         table[i, 2] = _special.log_add(x[i], 1.0)
         table[i, 3] = _special.log_sigmoid(x[i] - 50.0)
         table[i, 4] = _special.log_student_t(x[i], 3.5, 1.25, 0.49)
+        table[i, 5] = _special.log_gamma_ratio(x[i], 0.3)
+        table[i, 6] = _special.log_gamma_ratio(x[i] + 0.3, 2.7)
     return table
 
 
@@ -52,6 +54,21 @@ def test_log_gamma_is_right_from_1e_8_to_1e8():
     error = np.abs(tabulate(GRID)[:, 0] - expected)
     # near its zeros at 1 and 2 the error is absolute, elsewhere relative
     assert np.max(error / np.maximum(np.abs(expected), 1.0)) < 2e-14
+
+
+def test_log_gamma_ratio_keeps_the_digits_that_a_difference_loses():
+    """Gamma(x + 3) / Gamma(x) = x (x + 1) (x + 2), in two steps; a difference of log_gamma at 1e8 has 7 digits left."""
+    first, second = tabulate(GRID)[:, 5:].T
+    np.testing.assert_allclose(first + second, np.log(GRID) + np.log1p(GRID) + np.log(GRID + 2.0), rtol=0, atol=1e-13)
+    # and each by itself: at large x the ratio is x^step, to first order
+    large = GRID[GRID > 1e7]
+    expected = 0.3 * np.log(large) + 0.5 * 0.3 * (0.3 - 1.0) / large
+    np.testing.assert_allclose(first[GRID > 1e7], expected, rtol=1e-14)
+
+
+@pytest.mark.parametrize(("x", "step"), [(2.5, 40.0), (30.0, 1e-9), (1e15, 3.5), (1e15, 1e12)])
+def test_log_gamma_ratio_backwards_is_its_negative(x, step):
+    assert _special.log_gamma_ratio(x + step, -step) == pytest.approx(-_special.log_gamma_ratio(x, step), rel=1e-15)
 
 
 def test_log_beta_is_right():
@@ -145,6 +162,7 @@ def test_compiled_functions_and_python_agree_exactly():
     x = np.logspace(-8.0, 8.0, 201)
     two = [
         (_special.log_gamma, (x,)),
+        (_special.log_gamma_ratio, (x, x[::-1])),
         (_special.log_beta, (x, x[::-1])),
         (_special.log_add, (x, x[::-1])),
         (_special.log_sigmoid, (x - 50.0,)),

@@ -33,7 +33,7 @@ import numpy as np
 
 from ishsmm_stream._jit import kernel
 from ishsmm_stream._special import draw_index
-from ishsmm_stream.batch.hierarchy import draw_row, instantiate
+from ishsmm_stream.batch.weights import draw_row, instantiate
 
 # What ``forward`` answers.
 DONE, NEEDS_STATES = 0, 1

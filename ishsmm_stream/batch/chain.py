@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ishsmm_stream.batch import beam as beams
-from ishsmm_stream.batch import hierarchy, segments
+from ishsmm_stream.batch import hierarchy, segments, weights
 from ishsmm_stream.model.durations import Fixed
 from ishsmm_stream.model.durations import family as duration_family
 from ishsmm_stream.model.emissions import family as emission_family
@@ -17,6 +17,9 @@ from ishsmm_stream.model.topology import is_left_to_right
 # Slots beyond the instantiated states that are filled from the prior before the beam asks for them.
 _SPARE_SLOTS = 3
 _MOST_FIRST_STATES = 20
+# A long series starts from what these many sweeps find in these many first observations.
+_FIRST_LENGTH = 500
+_FIRST_SWEEPS = 100
 
 
 class StateLimitError(RuntimeError):
@@ -59,10 +62,10 @@ class Chain:
         self.rng = rng
         self.temperature = temperature
         self.paper_slice = paper_slice
-        self.rules = hierarchy.make_rules(model, max_states)
+        self.rules = weights.make_rules(model, max_states)
         self.max_states = self.rules.allowed.shape[1]
-        self.weights = hierarchy.make_weights(model, self.max_states)
-        self.rows = hierarchy.make_rows(self.rules)
+        self.weights = weights.make_weights(model, self.max_states)
+        self.rows = weights.make_rows(self.rules)
         self._refresh_indices = is_left_to_right(model.topology)
         self._starts_buffer = np.empty(len(y), dtype=np.int64)
         self._labels_buffer = np.empty(len(y), dtype=np.int64)
@@ -108,7 +111,9 @@ class Chain:
 
     def _first_trajectory(self) -> None:
         """Segments guessed from the data where the topology lets the guess stand, one segment elsewhere."""
-        guess = segments.allocate(self.rng, self.model.emission, self.y, min(_MOST_FIRST_STATES, self.max_states))
+        most = min(_MOST_FIRST_STATES, self.max_states)
+        known = self._states_of_the_first_observations(most)
+        guess = segments.allocate(self.rng, self.model.emission, self.y, known, most)
         begins = np.ones(len(guess), dtype=np.bool_)
         if not isinstance(self.model.duration, Fixed):
             begins[1:] = guess[1:] != guess[:-1]
@@ -121,11 +126,27 @@ class Chain:
             self.labels = np.zeros(1, dtype=np.int64)
         self.last_r = 0
 
+    def _states_of_the_first_observations(self, most: int) -> np.ndarray:
+        """None for a short series, or where they are more than ``most``.
+
+        In a long series two states that are one take hundreds of sweeps to merge, in its beginning a few.
+        """
+        if len(self.y) < 2 * _FIRST_LENGTH or self.model.is_renewal:
+            return np.empty(0, dtype=np.int64)
+        beginning = Chain(
+            self.model, self.y[:_FIRST_LENGTH], self.rng, temperature=self.temperature, max_states=self.max_states
+        )
+        for _ in range(_FIRST_SWEEPS):
+            beginning.sweep()
+        lengths = np.diff(beginning.starts, append=_FIRST_LENGTH)
+        _, labels = np.unique(beginning.labels, return_inverse=True)
+        return np.repeat(labels, lengths) if labels.max() < most else np.empty(0, dtype=np.int64)
+
     def _first_weights(self) -> None:
-        self.count = hierarchy.reset_weights(self.rng, self.rules, self.weights)
+        self.count = weights.reset_weights(self.rng, self.rules, self.weights)
         needed = max(int(self.labels.max()) + 1, int(self.rules.horizon[self.labels + 1].max()))
         while self.count < needed:
-            hierarchy.break_stick(self.rng, self.rules, self.weights, self.count)
+            weights.break_stick(self.rng, self.rules, self.weights, self.count)
             self.count += 1
 
     # The blocks

@@ -28,8 +28,8 @@ from ishsmm_stream._jit import kernel
 from ishsmm_stream._special import log_add
 from ishsmm_stream.batch import segments
 from ishsmm_stream.batch.chain import Draw
-from ishsmm_stream.batch.hierarchy import HYPERPARAMETERS
 from ishsmm_stream.batch.posterior import Posterior
+from ishsmm_stream.batch.weights import HYPERPARAMETERS
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.generate import draw_hyperparameters

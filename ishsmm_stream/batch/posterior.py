@@ -9,7 +9,7 @@ import numpy as np
 
 from ishsmm_stream.batch.chain import Draw
 from ishsmm_stream.batch.diagnostics import effective_sample_size, rhat
-from ishsmm_stream.batch.hierarchy import HYPERPARAMETERS
+from ishsmm_stream.batch.weights import HYPERPARAMETERS
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model

@@ -142,29 +142,33 @@ def simulate_data(rng, emission, theta, starts, labels, y):
 
 
 @kernel
-def allocate(rng, emission, y, most_states):
+def allocate(rng, emission, y, known, most_states):
     """A first guess at the states: each observation joins a state with probability proportional to its predictive
-    times the state's size, or opens a new one, as in a Dirichlet process mixture seen once."""
-    stats = np.empty((most_states, emissions.stats_size(emission)))
+    times the state's size, or opens a new one, as in a Dirichlet process mixture seen once.
+
+    The first observations have the states ``known``, numbered below ``most_states``.
+    """
     labels = np.zeros(y.shape[0], dtype=np.int64)
+    stats = np.empty((most_states, emissions.stats_size(emission)))
     sizes = np.zeros(most_states)
     weights = np.empty(most_states)
+    for k in range(most_states):
+        emissions.clear(emission, stats[k])
     used = 0
     for t in range(y.shape[0]):
-        options = min(used + 1, most_states)
-        if used < options:
-            emissions.clear(emission, stats[used])
-            sizes[used] = 1.0
-        top = -np.inf
-        for k in range(options):
-            weights[k] = emissions.log_predictive(emission, stats[k], y, t)
-            top = max(top, weights[k])
-        for k in range(options):
-            weights[k] = sizes[k] * np.exp(weights[k] - top)
-        chosen = draw_index(rng, weights, options)
-        if chosen == used:
-            used += 1
-            sizes[chosen] = 0.0
+        if t < known.shape[0]:
+            chosen = known[t]
+        else:
+            options = min(used + 1, most_states)
+            top = -np.inf
+            for k in range(options):
+                weights[k] = emissions.log_predictive(emission, stats[k], y, t)
+                top = max(top, weights[k])
+            for k in range(options):
+                size = sizes[k] if k < used else 1.0
+                weights[k] = size * np.exp(weights[k] - top)
+            chosen = draw_index(rng, weights, options)
+        used = max(used, chosen + 1)
         sizes[chosen] += 1.0
         emissions.add(emission, stats[chosen], y, t)
         labels[t] = chosen

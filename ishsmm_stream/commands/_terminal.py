@@ -22,11 +22,12 @@ def cache_is_cold(model: Model, exact: bool) -> bool:
     """Whether kernels for this model's families have yet to be compiled on this machine."""
     from ishsmm_stream import _jit
 
-    if not _jit.CACHE_FOLDER:
+    folder = _jit.cache_folder("batch")
+    if not folder:
         return True
     # An index of numba's cache names the types that its kernel was compiled for.
     kernels = "exact.*.nbi" if exact else "segments.*.nbi"
-    compiled = b"".join(path.read_bytes() for path in Path(_jit.CACHE_FOLDER).rglob(kernels))
+    compiled = b"".join(path.read_bytes() for path in Path(folder).rglob(kernels))
     return any(type(family).__module__.encode() not in compiled for family in (model.emission, model.duration))
 
 

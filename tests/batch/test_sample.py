@@ -149,20 +149,8 @@ def test_left_to_right_data_do_not_touch_the_concentrations():
             assert abs(values.mean() - truth) < 5.0 * error, name
 
 
-def four_states(length=500, seed=0):
-    """The paper's synthetic data: rates 10, 20, 3, 7 and means -6, -2, 2, 6, unit variance."""
-    rng = np.random.default_rng(seed)
-    rates, means = [10, 20, 3, 7], [-6.0, -2.0, 2.0, 6.0]
-    values: list[float] = []
-    state = 0
-    while len(values) < length:
-        values += rng.normal(means[state], 1.0, rng.poisson(rates[state]) + 1).tolist()
-        state = int(rng.choice([k for k in range(4) if k != state]))
-    return np.array(values[:length])
-
-
 def test_the_papers_synthetic_data_have_four_states():
-    y = four_states()
+    y = hs.datasets.four_states()
     model = hs.ied(hs.emissions.Normal(0.0, 0.25, 1.0, 1.0), hs.durations.Poisson(1.0, 1e3))
     posterior = hs.sample(y, model, draws=1000, burn_in=100, chains=2, seed=0)
     assert np.mean(posterior.n_states == 4) >= 0.82

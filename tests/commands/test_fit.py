@@ -152,7 +152,7 @@ def test_a_cold_cache_is_announced_before_the_work(coal, tmp_path, monkeypatch, 
     from ishsmm_stream import _jit
 
     path, _ = coal
-    monkeypatch.setattr(_jit, "CACHE_FOLDER", str(tmp_path))  # where nothing has been compiled
+    monkeypatch.setattr(_jit, "cache_folder", lambda layer: str(tmp_path))  # where nothing has been compiled
     assert run(path, "--column", "count", "--emission", "poisson", "--draws", 50) == 0
     assert capsys.readouterr().err == "compiling kernels (first run only, up to a minute)\n"
 

@@ -504,15 +504,15 @@ def test_simulated_rows_have_the_distribution_they_should(name):
     assert min(oracle(member).misfit(described, result.simulated)) > FALSE_ALARM
 
 
-@every_case_with_densities
+@every_case
 def test_location_is_the_expected_value(name):
     prior, y, _ = CASES[name]
     result = long_run(name)
     member, described = _chosen(prior, result.params[-1])
-    for t in (0, len(y) - 1):
-        location = family.location(prior, result.params[-1], y, t)
+    for t, position in ((0, 0), (len(y) - 1, 0), (len(y) - 1, 3)):
+        location = family.location(prior, result.params[-1], y, t, position)
         if isinstance(member, Autoregressive):
-            expected = [oracle(member).row(y, t) @ described[:-1] if t >= member.order else NAN]
+            expected = [oracle(member).row(y, t, position) @ described[:-1] if t >= member.order else NAN]
         elif isinstance(member, Categorical):
             expected = [np.arange(len(described)) @ described]
         else:
@@ -524,7 +524,7 @@ def test_a_lag_that_is_missing_makes_the_location_missing_and_simulates_as_0():
     prior = Autoregressive(1)
     params = np.array([2.0, 0.5, 1e-12])
     y = np.array([[NAN], [0.0]])
-    assert math.isnan(family.location(prior, params, y, 1)[0])
+    assert math.isnan(family.location(prior, params, y, 1, 0)[0])
     family.simulate(prior, params, np.random.default_rng(1), y, 1, 0)
     assert y[1, 0] == pytest.approx(2.0, abs=1e-4)
 

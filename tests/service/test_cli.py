@@ -33,6 +33,18 @@ def test_help_and_version_import_neither_numba_nor_the_library(arguments):
     assert done.stdout.splitlines()[-1] == "[]"
 
 
+@pytest.mark.parametrize("name", list(cli.COMMANDS))
+def test_a_commands_help_imports_nothing_heavy(name):
+    done = run_python(
+        "import sys\nfrom service.cli import main\n"
+        f"code = main([{name!r}, '--help'])\n"
+        "print([name for name in ('numba', 'numpy', 'scipy', 'rich', 'matplotlib') if name in sys.modules])\n"
+        "sys.exit(code)"
+    )
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.splitlines()[-1] == "[]"
+
+
 def test_help_lists_the_commands(capsys):
     assert cli.main(["--help"]) == 0
     text = capsys.readouterr().out

@@ -9,9 +9,9 @@ import numpy as np
 
 from ishsmm_stream import _checks
 from ishsmm_stream._jit import kernel
-from ishsmm_stream._special import draw_index, draw_log_beta, log_add, log_gamma
+from ishsmm_stream._special import draw_index, draw_log_beta, log_add, log_gamma, log_gamma_ratio
 from ishsmm_stream.model.durations import family
-from ishsmm_stream.model.durations.family import LARGEST_COUNT, LOG_NEGLIGIBLE, log_gamma_ratio
+from ishsmm_stream.model.durations.family import LARGEST_COUNT, LOG_NEGLIGIBLE
 
 # q of a parameter does not fall below: F(d) = q is not negligible.
 SMALLEST_Q = 1e-130

@@ -11,12 +11,10 @@ family's own. ``params`` is one state's lambda. Both are flat float64 arrays of 
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from ishsmm_stream import _checks
 from ishsmm_stream._jit import by_family, kernel
-from ishsmm_stream._special import log_gamma
 
 # Tables stop where F falls below e^-300 = 1e-130: such durations count as impossible, and products with what is left
 # of F are not denormal.
@@ -116,36 +114,6 @@ def unimodal_table_length(prior, params, mode, log_threshold):
         else:
             outside = middle
     return outside
-
-
-@kernel
-def _stirling_rest(x):
-    """ln Gamma(x) - ((x - 1/2) ln x - x + ln(2 pi) / 2), x >= 10."""
-    inverse = 1.0 / x
-    z = inverse * inverse
-    series = 1.0 / 156.0
-    series = -691.0 / 360360.0 + z * series
-    series = 1.0 / 1188.0 + z * series
-    series = -1.0 / 1680.0 + z * series
-    series = 1.0 / 1260.0 + z * series
-    series = -1.0 / 360.0 + z * series
-    series = 1.0 / 12.0 + z * series
-    return series * inverse
-
-
-@kernel
-def log_gamma_ratio(x, step):
-    """ln(Gamma(x + step) / Gamma(x)), x > 0, x + step > 0.
-
-    The difference of two ``log_gamma`` loses the digits that they share; here they cancel on paper.
-    """
-    start, end, sign = x, x + step, 1.0
-    if step < 0.0:
-        start, end, step, sign = end, start, -step, -1.0
-    if start < 10.0:
-        return sign * (log_gamma(end) - log_gamma(start))
-    rest = _stirling_rest(end) - _stirling_rest(start)
-    return sign * ((start - 0.5) * math.log1p(step / start) + step * (math.log(end) - 1.0) + rest)
 
 
 def hyperparameter(name: str, value: Any, highest: float = 1e9) -> float:

@@ -35,8 +35,8 @@ class Autoregressive(_Prior):
     y_t or one of its lags is missing or before the start of the series there is no likelihood term. The position counts
     the observations of the segment from 0, missing ones too.
 
-    A trend's density depends on the position, which only ``stats`` know: ``log_density`` and ``location`` take it as 0,
-    and ``is_segment_local`` keeps inference that would need them from using a trend.
+    A trend's density depends on the position, which only ``stats`` know: ``log_density`` takes it as 0, and
+    ``is_segment_local`` keeps inference that would need it from using a trend.
 
     Statistics: position, number of terms, posterior scale of s2, ln(|V| / |V_n|), posterior mean of b (d) and a square
     root S of its covariance in units of s2, V_n = S S' (d x d). A term is one step of recursive least squares in
@@ -253,10 +253,11 @@ def _describe(prior, params):
 
 
 @family.location.register(Autoregressive)
-def _location(prior, params, y, t):
+def _location(prior, params, y, t, position):
     if t < prior.order:
         return (math.nan,)
-    return (params[0] + sum(params[lag] * y[t - lag, 0] for lag in range(1, prior.order + 1)),)
+    value = params[0] + sum(params[lag] * y[t - lag, 0] for lag in range(1, prior.order + 1))
+    return (value + params[prior.order + 1] * position if prior.trend else value,)
 
 
 @family.is_segment_local.register(Autoregressive)

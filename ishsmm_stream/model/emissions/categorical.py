@@ -162,7 +162,7 @@ def _describe(prior, params):
 
 
 @family.location.register(Categorical)
-def _location(prior, params, y, t):
+def _location(prior, params, y, t, position):
     return (sum(k * math.exp(value) for k, value in enumerate(params)),)
 
 

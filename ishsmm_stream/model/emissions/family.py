@@ -82,8 +82,9 @@ def describe(prior, params):
 
 
 @by_family
-def location(prior, params, y, t):
-    """The expected y_t given the parameter, one number a channel: what a plot draws. Plain Python."""
+def location(prior, params, y, t, position):
+    """The expected y_t given the parameter, one number a channel: what a plot draws; ``position`` counts from the
+    segment's start. Plain Python."""
 
 
 @by_family

@@ -231,11 +231,11 @@ def _describe(prior, params):
 
 
 @family.location.register(Mixed)
-def _location(prior, params, y, t):
+def _location(prior, params, y, t, position):
     chosen = int(params[0])
     first = 1 + sum(family.params_size(member) for member in prior.families[:chosen])
     member = prior.families[chosen]
-    return family.location(member, params[first : first + family.params_size(member)], y, t)
+    return family.location(member, params[first : first + family.params_size(member)], y, t, position)
 
 
 @family.is_segment_local.register(Mixed)

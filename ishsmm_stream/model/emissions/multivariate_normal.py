@@ -276,7 +276,7 @@ def _describe(prior, params):
 
 
 @family.location.register(MultivariateNormal)
-def _location(prior, params, y, t):
+def _location(prior, params, y, t, position):
     return tuple(params[: len(prior.mean)])
 
 

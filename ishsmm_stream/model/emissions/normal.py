@@ -142,7 +142,7 @@ def _describe(prior, params):
 
 
 @family.location.register(Normal)
-def _location(prior, params, y, t):
+def _location(prior, params, y, t, position):
     return (params[0],)
 
 

@@ -126,7 +126,7 @@ def _describe(prior, params):
 
 
 @family.location.register(Poisson)
-def _location(prior, params, y, t):
+def _location(prior, params, y, t, position):
     return (math.exp(params[0]),)
 
 

@@ -1,0 +1,57 @@
+"""The public names, which ``ishsmm_stream`` imports from here when one of them is first used."""
+
+from ishsmm_stream import datasets
+from ishsmm_stream.batch.chain import StateLimitError
+from ishsmm_stream.batch.exact import ExactPosterior, exact_posterior
+from ishsmm_stream.batch.posterior import Posterior, Segmentation
+from ishsmm_stream.batch.sample import sample
+from ishsmm_stream.model import durations, emissions, priors, topology
+from ishsmm_stream.model.generate import Generated, generate
+from ishsmm_stream.model.presets import (
+    Model,
+    bayesian_hmm,
+    bayesian_hsmm,
+    hdp_hmm,
+    hdp_hsmm,
+    ied,
+    ilr,
+    sticky_hdp_hmm,
+    structured,
+)
+from ishsmm_stream.online.alarms import AlarmPolicy
+from ishsmm_stream.online.detector import OnlineDetector
+from ishsmm_stream.online.results import Alarm, ChangePoint, Event, Forecast, StateEstimate
+from ishsmm_stream.online.snapshot import SnapshotError
+
+__all__ = [
+    "Alarm",
+    "AlarmPolicy",
+    "ChangePoint",
+    "Event",
+    "Forecast",
+    "OnlineDetector",
+    "SnapshotError",
+    "StateEstimate",
+    "ExactPosterior",
+    "Generated",
+    "Model",
+    "Posterior",
+    "Segmentation",
+    "StateLimitError",
+    "bayesian_hmm",
+    "bayesian_hsmm",
+    "datasets",
+    "durations",
+    "emissions",
+    "exact_posterior",
+    "generate",
+    "hdp_hmm",
+    "hdp_hsmm",
+    "ied",
+    "ilr",
+    "priors",
+    "sample",
+    "sticky_hdp_hmm",
+    "structured",
+    "topology",
+]

@@ -1,0 +1,69 @@
+"""Models as plain data that JSON can hold, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ishsmm_stream.model import durations, emissions, presets, priors
+from ishsmm_stream.model.presets import Model
+
+_KINDS = {
+    kind.__name__ + group: kind
+    for group, module, names in (
+        ("Emission", emissions, emissions.__all__),
+        ("Duration", durations, durations.__all__),
+        ("Prior", priors, ("Gamma", "Beta")),
+    )
+    for kind in (getattr(module, name) for name in names)
+    if isinstance(kind, type)
+}
+_NAMES = {kind: name for name, kind in _KINDS.items()}
+_HYPERPARAMETERS = ("alpha0", "alpha1", "c", "d", "rho")
+# preset: the arguments that it takes, by the field of the model that holds them
+_PRESETS = {
+    "ied": {"emission": "emission", "duration": "duration", "alpha0": "alpha0", "alpha1": "alpha1", "c": "c", "d": "d"},
+    "ilr": {"emission": "emission", "duration": "duration", "alpha0": "alpha0", "alpha1": "alpha1", "c": "c", "d": "d"},
+    "hdp_hsmm": {"emission": "emission", "duration": "duration", "alpha1": "alpha1", "c": "c"},
+    "hdp_hmm": {"emission": "emission", "alpha1": "alpha1", "c": "c"},
+    "sticky_hdp_hmm": {"emission": "emission", "alpha1": "alpha1_plus_kappa", "rho": "rho", "c": "c"},
+    "bayesian_hmm": {"emission": "emission", "alpha1": "alpha"},
+    "bayesian_hsmm": {"emission": "emission", "duration": "duration", "alpha1": "alpha"},
+}
+
+
+def encode(value: Any) -> Any:
+    """A prior, a number or a tuple of them as plain data."""
+    if type(value) in _NAMES:
+        return {"kind": _NAMES[type(value)], "fields": [encode(field) for field in value]}
+    if isinstance(value, tuple):
+        return [encode(item) for item in value]
+    return value
+
+
+def decode(value: Any) -> Any:
+    """What ``encode`` was given."""
+    if isinstance(value, dict):
+        return _KINDS[value["kind"]](*(decode(field) for field in value["fields"]))
+    if isinstance(value, list):
+        return tuple(decode(item) for item in value)
+    return value
+
+
+def encode_model(model: Model) -> dict[str, Any]:
+    """A model made by a preset as plain data."""
+    if model.name not in _PRESETS:
+        raise ValueError(
+            f"a model made by {model.name!r} holds a function and cannot be written down; only presets can: "
+            f"{', '.join(_PRESETS)}"
+        )
+    arguments = {argument: encode(getattr(model, field)) for field, argument in _PRESETS[model.name].items()}
+    if model.topology.states is not None:
+        arguments["states"] = model.topology.states
+    return {"preset": model.name, "arguments": arguments}
+
+
+def decode_model(data: dict[str, Any]) -> Model:
+    """What ``encode_model`` was given."""
+    arguments = {name: decode(value) for name, value in data["arguments"].items()}
+    model: Model = getattr(presets, data["preset"])(**arguments)
+    return model
