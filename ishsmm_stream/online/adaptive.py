@@ -1,0 +1,382 @@
+"""The predictor that needs no tuning: robust regressions whose priors go on learning.
+
+A segment is one of several regressions of y_t on (1, y_{t-1}, position in the segment): a constant level, and a level
+with autocorrelation and drift. Their weights, and the noise that segments share, are learned from the segments that
+ended. A reading that fits nothing is an outlier: with probability ``outliers`` it comes from a broad Cauchy, and the
+statistics take it with the weight that it is none.
+
+Two rules keep the outlier branch from explaining a new level away: a segment's first reading always counts in full, and
+where the Cauchy explains it better than not, the segment's level is expected around that reading.
+
+Learning from ended segments is prequential: a newborn hypothesis takes the mean, by their weights, of what the
+hypotheses it may follow have learned. That is an approximation (the exact sum over their histories does not stay
+bounded); with ``pool`` = 0 and one family nothing is learned, and the filter is exact for the sequential density.
+
+Numbers of all hypotheses stand side by side, one array a number, for vector instructions.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ishsmm_stream._jit import kernel
+from ishsmm_stream.model.emissions import Normal
+from ishsmm_stream.online import _vectorised as vectorised
+from ishsmm_stream.online import predictors
+
+_DIMENSION = 3
+JUMP_PRIOR = 4.0  # what the prior variance of levels counts, in segments
+LARGEST_JUMP = 1e4  # squared, in units of s2: one enormous jump does not make the next one expected
+FAMILY_PRIOR = 4.0  # what the families' weights count before any segment has ended, in segments
+
+
+class Adaptive(NamedTuple):
+    """Priors, in units of the standardised stream. One entry a family in each tuple.
+
+    noise variance s2 ~ InvGamma(shape, scale); coefficients ~ N((level, lag_mean, 0), s2 diag(variances)): a coefficient
+    with variance 0 is held at its mean.
+    """
+
+    weights: tuple[float, ...]
+    level: float
+    level_variance: tuple[float, ...]
+    lag_mean: tuple[float, ...]
+    lag_variance: tuple[float, ...]
+    drift_variance: tuple[float, ...]
+    shape: float
+    scale: float
+    outliers: float
+    outlier_scale: float
+    pool: float  # the most that other segments' noise counts, as the shape of the variance's prior; 0: it does not
+
+
+# What "auto" is: chosen on the benchmarks' streams and series.
+OUTLIERS = 0.01
+
+
+def automatic(outliers: float) -> Adaptive:
+    """The default for one channel: a level, or a level with autocorrelation and drift, in standardised units."""
+    return Adaptive(
+        weights=(0.5, 0.5),
+        level=0.0,
+        level_variance=(10.0, 10.0),
+        lag_mean=(0.0, 0.5),
+        lag_variance=(0.0, 0.25),
+        drift_variance=(0.0, 0.01),
+        shape=1.0,
+        scale=1.0,
+        outliers=outliers,
+        outlier_scale=20.0,
+        pool=30.0,
+    )
+
+
+def with_outliers(emission: Any, outliers: float) -> Adaptive:
+    """A Normal prior as it is, with an outlier branch whose Cauchy is 20 times as wide as the prior's noise."""
+    if not isinstance(emission, Normal):
+        raise ValueError(f"outliers are for emissions.Normal and model='auto', not for {type(emission).__name__}")
+    noise = math.sqrt(emission.scale / emission.shape)
+    return Adaptive(
+        weights=(1.0,),
+        level=emission.mean,
+        level_variance=(1.0 / emission.mean_weight,),
+        lag_mean=(0.0,),
+        lag_variance=(0.0,),
+        drift_variance=(0.0,),
+        shape=emission.shape,
+        scale=emission.scale,
+        outliers=outliers,
+        outlier_scale=20.0 * noise,
+        pool=0.0,
+    )
+
+
+# Rows of a family's table, one column a hypothesis.
+CENTRE = 0  # prior mean of the level
+MEAN = 1  # posterior mean of the coefficients, 3 rows
+ROOT = 4  # S with covariance S S' in units of s2, 9 rows
+SHAPE, SCALE = 13, 14  # posterior of the noise variance
+BASE_SHAPE, BASE_SCALE = 15, 16  # and its prior in this segment
+SHARE = 17  # probability of the family given the segment's readings
+POOLED_SHAPE, POOLED_SCALE, ENDED = 18, 19, 20  # the noise and the number of the segments that ended before this one
+PRECISION = 21  # of the level's prior, in units of 1 / s2
+RESIDUAL, PROJECTED, SPREAD, DENSITY = 22, 23, 26, 27  # room for one step: y - x'b, S'x (3 rows), x'SS'x, p(y)
+_ROWS = 28
+# Rows that families share.
+START, SEEN = 0, 1  # first observation, readings so far
+ORIGIN, JUMPS = 2, 3  # the level before this segment; squared jumps of level before it, in units of s2, added up
+INLIER = 4  # room for one step: the probability that the reading is no outlier
+_COMMON_ROWS = 5
+
+
+class AdaptiveMemory(NamedTuple):
+    """What hypotheses know. Few arrays: every one costs when a kernel calls another."""
+
+    table: np.ndarray  # (families, rows, cap)
+    common: np.ndarray  # (rows, cap)
+    inherited: np.ndarray  # (3, families): pooled shape and scale and ended segments, as the next newborn takes them
+    before: np.ndarray  # (2,): the level and the sum of squared jumps, as the next newborn takes them
+    stream: np.ndarray  # (2,) observations seen, the last value
+    work: vectorised.Work
+
+
+TIME, LAST = 0, 1
+
+
+@predictors.make_memory.register(Adaptive)
+def _make_memory(emission, cap):
+    families = len(emission.weights)
+    table = np.zeros((families, _ROWS, cap))
+    table[:, [SHAPE, SCALE]] = 1.0
+    return AdaptiveMemory(
+        table=table,
+        common=np.zeros((_COMMON_ROWS, cap)),
+        inherited=np.zeros((3, families)),
+        before=np.zeros(2),
+        stream=np.zeros(2),
+        work=vectorised.make_work(cap),
+    )
+
+
+@predictors.open_first.register(Adaptive)
+def _open_first(emission, memory, position):
+    memory.inherited[:] = 0.0
+    memory.before[0] = emission.level
+    memory.before[1] = 0.0
+    predictors.open_next(emission, memory, position)
+
+
+@predictors.open_next.register(Adaptive)
+def _open_next(emission, memory, position):
+    inherited = memory.inherited
+    memory.common[START, position] = memory.stream[TIME]
+    memory.common[SEEN, position] = 0.0
+    memory.common[ORIGIN, position] = memory.before[0]
+    memory.common[JUMPS, position] = memory.before[1]
+    ended = 0.0
+    for f in range(len(emission.weights)):
+        ended += inherited[2, f]
+    total = FAMILY_PRIOR + ended
+    for f in range(len(emission.weights)):
+        column = memory.table[f, :, position]
+        level = memory.before[0] * (1.0 - emission.lag_mean[f])
+        level_variance = (JUMP_PRIOR * emission.level_variance[f] + memory.before[1]) / (JUMP_PRIOR + ended)
+        shape = min(emission.shape + inherited[0, f], max(emission.pool, emission.shape))
+        column[BASE_SHAPE] = shape
+        column[BASE_SCALE] = shape * (emission.scale + inherited[1, f]) / (emission.shape + inherited[0, f])
+        column[SHAPE] = column[BASE_SHAPE]
+        column[SCALE] = column[BASE_SCALE]
+        column[POOLED_SHAPE] = inherited[0, f]
+        column[POOLED_SCALE] = inherited[1, f]
+        column[ENDED] = inherited[2, f]
+        column[SHARE] = (FAMILY_PRIOR * emission.weights[f] + inherited[2, f]) / total
+        column[CENTRE] = level
+        column[PRECISION] = 1.0 / level_variance
+        column[MEAN] = level
+        column[MEAN + 1] = emission.lag_mean[f]
+        column[MEAN + 2] = 0.0
+        for i in range(9):
+            column[ROOT + i] = 0.0
+        column[ROOT] = math.sqrt(level_variance)
+        column[ROOT + 4] = math.sqrt(emission.lag_variance[f])
+        column[ROOT + 8] = math.sqrt(emission.drift_variance[f])
+
+
+@kernel
+def _inherit(table, shares, count, free, lag_mean, lag_precision, drift_precision):
+    """What the ended segments said, by their ``shares``: (half the readings less the coefficients that they paid for,
+    half the squares around the fit, the number of segments)."""
+    level, lag, drift, centre, share = table[MEAN], table[MEAN + 1], table[MEAN + 2], table[CENTRE], table[SHARE]
+    shape, base_shape, scale, base_scale = table[SHAPE], table[BASE_SHAPE], table[SCALE], table[BASE_SCALE]
+    pooled_shape, pooled_scale, ended = table[POOLED_SHAPE], table[POOLED_SCALE], table[ENDED]
+    precision = table[PRECISION]
+    sum_shape, sum_scale, sum_ended = 0.0, 0.0, 0.0
+    for i in range(count):
+        own_shape = shape[i] - base_shape[i] - 0.5 * free
+        if own_shape > 0.0:
+            level_moved, lag_moved = level[i] - centre[i], lag[i] - lag_mean
+            moved = level_moved * level_moved * precision[i] + lag_moved * lag_moved * lag_precision
+            moved += drift[i] * drift[i] * drift_precision
+            own_scale = max(scale[i] - base_scale[i] - 0.5 * moved, 0.0)
+            sum_shape += shares[i] * share[i] * own_shape
+            sum_scale += shares[i] * share[i] * own_scale
+        sum_shape += shares[i] * pooled_shape[i]
+        sum_scale += shares[i] * pooled_scale[i]
+        sum_ended += shares[i] * (ended[i] + share[i])
+    return sum_shape, sum_scale, sum_ended
+
+
+@kernel
+def _inherit_level(table, origin, jumps, shares, total, count, before):
+    """The level that the next segment leaves, and how far levels have jumped, by the hypotheses' ``shares``."""
+    level, shape, scale = table[MEAN], table[SHAPE], table[SCALE]
+    sum_level, sum_jumps = 0.0, 0.0
+    for i in range(count):
+        jump = level[i] - origin[i]
+        sum_level += shares[i] * level[i]
+        sum_jumps += shares[i] * (jumps[i] + min(jump * jump * shape[i] / scale[i], LARGEST_JUMP))
+    before[0] = sum_level / total
+    before[1] = sum_jumps / total
+
+
+@kernel
+def _precision(variance):
+    """1 / variance; 0 for a coefficient that is held fixed and never moves."""
+    return 1.0 / variance if variance > 0.0 else 0.0
+
+
+@predictors.summarise.register(Adaptive)
+def _summarise(emission, memory, shares, total, count):
+    memory.inherited[:] = 0.0
+    if emission.pool <= 0.0 or not total > 0.0:
+        return
+    for f in range(len(emission.weights)):
+        free = 1.0 + (emission.lag_variance[f] > 0.0) + (emission.drift_variance[f] > 0.0)
+        sum_shape, sum_scale, sum_ended = _inherit(
+            memory.table[f], shares, count, free, emission.lag_mean[f],
+            _precision(emission.lag_variance[f]), _precision(emission.drift_variance[f]),
+        )  # fmt: skip
+        memory.inherited[0, f] = sum_shape / total
+        memory.inherited[1, f] = sum_scale / total
+        memory.inherited[2, f] = sum_ended / total
+    _inherit_level(memory.table[0], memory.common[ORIGIN], memory.common[JUMPS], shares, total, count, memory.before)
+
+
+@kernel
+def _project(table, start, time, lag, value, count):
+    """The residual of ``value`` and the spread x' V x of its prediction, V = S S', under every hypothesis."""
+    a, b, c = table[ROOT], table[ROOT + 1], table[ROOT + 2]
+    d, e, f = table[ROOT + 3], table[ROOT + 4], table[ROOT + 5]
+    g, h, k = table[ROOT + 6], table[ROOT + 7], table[ROOT + 8]
+    level, slope, drift = table[MEAN], table[MEAN + 1], table[MEAN + 2]
+    first, second, third = table[PROJECTED], table[PROJECTED + 1], table[PROJECTED + 2]
+    spread, residual = table[SPREAD], table[RESIDUAL]
+    for i in range(count):
+        position = time - start[i]
+        p = a[i] + d[i] * lag + g[i] * position
+        q = b[i] + e[i] * lag + h[i] * position
+        r = c[i] + f[i] * lag + k[i] * position
+        first[i] = p
+        second[i] = q
+        third[i] = r
+        spread[i] = p * p + q * q + r * r
+        residual[i] = value - level[i] - slope[i] * lag - drift[i] * position
+
+
+@kernel
+def _student_density(table, work, count):
+    """The Student t density of the residual: 2 ``SHAPE`` degrees of freedom."""
+    residual, spread, shape = table[RESIDUAL], table[SPREAD], table[SHAPE]
+    scale, density, x = table[SCALE], table[DENSITY], work.x
+    vectorised.gamma_ratio(shape, density, count)
+    for i in range(count):
+        wide = 2.0 * scale[i] * (1.0 + spread[i])
+        density[i] /= math.sqrt(math.pi * wide)
+        x[i] = min(1.0 + residual[i] * residual[i] / wide, 1e300)
+    vectorised.log_from_one(work, count)
+    for i in range(count):
+        x[i] *= -(shape[i] + 0.5)
+    vectorised.exp_below(work, count)
+    for i in range(count):
+        density[i] *= x[i]
+
+
+@predictors.predict.register(Adaptive)
+def _predict(emission, memory, y, row, count, likelihood):
+    value = y[row, 0]
+    likelihood[:count] = 1.0
+    if math.isnan(value):
+        return 0.0
+    table, inlier = memory.table, memory.common[INLIER]
+    likelihood[:count] = 0.0
+    for f in range(table.shape[0]):
+        _project(table[f], memory.common[START], memory.stream[TIME], memory.stream[LAST], value, count)
+        _student_density(table[f], memory.work, count)
+        density, share = table[f, DENSITY], table[f, SHARE]
+        for i in range(count):
+            likelihood[i] += share[i] * density[i]
+    deviation = (value - emission.level) / emission.outlier_scale
+    outlier = emission.outliers / (math.pi * emission.outlier_scale * (1.0 + deviation * deviation))
+    usual = 1.0 - emission.outliers
+    for i in range(count):
+        likelihood[i] = usual * likelihood[i] + outlier
+        inlier[i] = 1.0 - outlier / likelihood[i]
+    for f in range(table.shape[0]):
+        density, share = table[f, DENSITY], table[f, SHARE]
+        for i in range(count):
+            share[i] *= (usual * density[i] + outlier) / likelihood[i]
+    return 0.0
+
+
+@kernel
+def _regress(table, weight, count):
+    """One step of recursive least squares in Potter's form, the reading counting with ``weight``: the covariance stays
+    symmetric and positive whatever the rounding."""
+    first, second, third = table[PROJECTED], table[PROJECTED + 1], table[PROJECTED + 2]
+    spread, residual, shape, scale = table[SPREAD], table[RESIDUAL], table[SHAPE], table[SCALE]
+    for k in range(3):
+        mean, a, b, c = table[MEAN + k], table[ROOT + 3 * k], table[ROOT + 3 * k + 1], table[ROOT + 3 * k + 2]
+        for i in range(count):
+            kept = 1.0 / (1.0 + weight[i] * spread[i])
+            gain = weight[i] * kept
+            moved = (a[i] * first[i] + b[i] * second[i] + c[i] * third[i]) * gain
+            mean[i] += moved * residual[i]
+            moved /= 1.0 + math.sqrt(kept)
+            a[i] -= moved * first[i]
+            b[i] -= moved * second[i]
+            c[i] -= moved * third[i]
+    for i in range(count):
+        shape[i] += 0.5 * weight[i]
+        scale[i] += 0.5 * residual[i] * residual[i] * weight[i] / (1.0 + weight[i] * spread[i])
+
+
+@kernel
+def _begin_at_first_reading(table, inlier, i):
+    """A segment's first reading counts in full; if it is far off, the level is expected around it."""
+    if inlier[i] < 0.5:
+        for f in range(table.shape[0]):
+            table[f, CENTRE, i] += table[f, RESIDUAL, i]
+            table[f, MEAN, i] += table[f, RESIDUAL, i]
+            table[f, RESIDUAL, i] = 0.0
+    inlier[i] = 1.0
+
+
+@predictors.learn.register(Adaptive)
+def _learn(emission, memory, y, row, count):
+    value = y[row, 0]
+    memory.stream[TIME] += 1.0
+    if math.isnan(value):
+        return
+    table, seen, inlier = memory.table, memory.common[SEEN], memory.common[INLIER]
+    for i in range(count):
+        if seen[i] == 0.0:
+            _begin_at_first_reading(table, inlier, i)
+        seen[i] += 1.0
+    for f in range(table.shape[0]):
+        _regress(table[f], inlier, count)
+    memory.stream[LAST] = value
+
+
+@predictors.level_and_noise.register(Adaptive)
+def _level_and_noise(emission, memory, position):
+    column = memory.table[0, :, position]
+    return column[MEAN], math.sqrt(column[SCALE] / column[SHAPE])
+
+
+@predictors.pack.register(Adaptive)
+def _pack(emission, memory, count):
+    return {
+        "table": memory.table[:, :RESIDUAL, :count],
+        "common": memory.common[:INLIER, :count],
+        "stream": memory.stream,
+    }
+
+
+@predictors.unpack.register(Adaptive)
+def _unpack(emission, memory, count, arrays):
+    memory.table[:, :RESIDUAL, :count] = arrays["table"]
+    memory.common[:INLIER, :count] = arrays["common"]
+    memory.stream[:] = arrays["stream"]

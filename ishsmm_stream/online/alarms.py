@@ -1,0 +1,268 @@
+"""When to tell people: alarms are a policy on top of the posterior and never touch it.
+
+The posterior of the current segment's start is all that the policy looks at. Let r be the start of the last announced
+segment. An alarm is *raised* when the probability that a segment started at r + ``min_segment`` or later exceeds
+``threshold``. While it is open its place follows the heaviest start (*relocated* when that leaves the published
+interval). It is *retracted* when the probability falls below ``retract`` before it is *confirmed*, which happens
+``confirm_after`` observations later or when the next alarm is raised.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from ishsmm_stream import _checks
+from ishsmm_stream._jit import kernel
+from ishsmm_stream.online.results import Event
+
+RAISED, RELOCATED, CONFIRMED, RETRACTED = 0, 1, 2, 3
+KINDS = ("raised", "relocated", "confirmed", "retracted")
+
+
+class _Policy(NamedTuple):
+    threshold: float
+    retract: float
+    confirm_after: int
+    min_segment: int
+    min_effect: float
+    min_effect_sd: float
+
+
+class AlarmPolicy(_Policy):
+    """When an alarm is raised, confirmed and taken back.
+
+    ``min_effect`` (in units of the data) and ``min_effect_sd`` (in standard deviations of the noise) keep changes of
+    the level quiet that are real and too small to matter; 0 lets every change through.
+
+    >>> AlarmPolicy(threshold=0.99).retract
+    0.5
+    """
+
+    __slots__ = ()
+
+    def __new__(
+        cls,
+        threshold: float = 0.95,
+        retract: float = 0.5,
+        confirm_after: int = 20,
+        min_segment: int = 10,
+        min_effect: float = 0.0,
+        min_effect_sd: float = 0.0,
+    ) -> AlarmPolicy:
+        threshold = _probability("threshold", threshold)
+        retract = _probability("retract", retract)
+        if retract > threshold:
+            raise ValueError(f"retract must not exceed threshold = {threshold:g}, got {retract:g}")
+        return super().__new__(
+            cls,
+            threshold,
+            retract,
+            _checks.whole("confirm_after", confirm_after, 0),
+            _checks.whole("min_segment", min_segment, 1),
+            _not_negative("min_effect", min_effect),
+            _not_negative("min_effect_sd", min_effect_sd),
+        )
+
+    @classmethod
+    def from_false_alarms(cls, false_alarms: float, changes: float, **settings: Any) -> AlarmPolicy:
+        """The policy with at most ``false_alarms`` where there are ``changes`` true changes, both per the same time.
+
+        Where probabilities are honest, a share 1 - threshold of the alarms is false.
+
+        >>> round(AlarmPolicy.from_false_alarms(false_alarms=0.1, changes=4.9).threshold, 3)
+        0.98
+        """
+        false_alarms = _checks.positive("false_alarms", false_alarms)
+        changes = _checks.positive("changes", changes)
+        return cls(threshold=changes / (changes + false_alarms), **settings)
+
+    @classmethod
+    def from_costs(
+        cls, false_alarm: float, delay: float, *, per_minute: float = 1.0, effect: float = 1.0, **settings: Any
+    ) -> AlarmPolicy:
+        """The policy that balances the cost of a false alarm against that of a minute's delay.
+
+        Shiryaev's rule: announce when 1 - p <= delay / (false_alarm x information), where a change of ``effect`` noise
+        standard deviations brings effect^2 / 2 of information an observation; ``per_minute``: observations a minute.
+
+        >>> round(AlarmPolicy.from_costs(false_alarm=100.0, delay=1.0, per_minute=1.0).threshold, 3)
+        0.98
+        """
+        per_observation = _checks.positive("delay", delay) / _checks.positive("per_minute", per_minute)
+        information = 0.5 * _checks.positive("effect", effect) ** 2
+        rest = per_observation / (_checks.positive("false_alarm", false_alarm) * information)
+        threshold = min(max(1.0 - rest, 0.5), 1.0 - 1e-9)
+        return cls(threshold=threshold, **settings)
+
+
+def _probability(name: str, value: Any) -> float:
+    if not 0.0 < _checks.number(name, value) < 1.0:
+        raise ValueError(f"{name} must lie between 0 and 1, got {value!r}")
+    return float(value)
+
+
+def _not_negative(name: str, value: Any) -> float:
+    if not _checks.number(name, value) >= 0.0:
+        raise ValueError(f"{name} must not be negative, got {value!r}")
+    return float(value)
+
+
+# The watch: what the policy remembers. ``places`` are whole numbers, ``amounts`` are not.
+NEXT, STATUS, BEFORE, INDEX, RAISED_AT, LOW, HIGH = range(7)  # BEFORE: the start announced before the open alarm
+PROBABILITY, LEVEL_BEFORE = range(2)
+IDLE, OPEN, SETTLING = 0, 1, 2  # STATUS: no alarm is followed; raised; confirmed and still followed
+
+# Columns of the event buffer.
+KIND, AT, ALARM, E_INDEX, E_PROBABILITY, E_LOW, E_HIGH, E_STATE = range(8)
+EVENT_NUMBERS = 8
+MOST_EVENTS = 3  # an observation can confirm one alarm, raise another and relocate none, or relocate and confirm
+
+
+class Watch(NamedTuple):
+    """The memory of the policy."""
+
+    places: np.ndarray  # (7,) int64
+    amounts: np.ndarray  # (2,) float64
+
+
+def make_watch() -> Watch:
+    """Nothing announced: the first segment started at 0."""
+    return Watch(np.zeros(7, dtype=np.int64), np.array([0.0, math.nan]))
+
+
+@kernel
+def _write(events, count, kind, t, watch, state):
+    places = watch.places
+    row = events[count]
+    row[KIND] = kind
+    row[AT] = t
+    row[ALARM] = places[NEXT] - 1
+    row[E_INDEX] = places[INDEX]
+    row[E_PROBABILITY] = watch.amounts[PROBABILITY]
+    row[E_LOW] = places[LOW]
+    row[E_HIGH] = places[HIGH]
+    row[E_STATE] = state
+    return count + 1
+
+
+@kernel
+def _locate(starts, weights, count, first, last):
+    """The heaviest start in first..last, and the 5% and 95% quantiles among them. ``starts`` ascend."""
+    total = 0.0
+    best, most = first, -1.0
+    for i in range(count):
+        if first <= starts[i] <= last:
+            total += weights[i]
+            if weights[i] > most:
+                best, most = starts[i], weights[i]
+    low, high = best, best
+    running = 0.0
+    for i in range(count):
+        if first <= starts[i] <= last:
+            if running < 0.05 * total:
+                low = starts[i]
+            if running < 0.95 * total:
+                high = starts[i]
+            running += weights[i]
+    return best, low, high
+
+
+@kernel
+def _mass_from(starts, weights, count, first):
+    """P(the current segment started at ``first`` or later)."""
+    total = 0.0
+    for i in range(count):
+        if starts[i] >= first:
+            total += weights[i]
+    return min(total, 1.0)
+
+
+@kernel
+def _is_large_enough(policy, watch, starts, weights, levels, noises, count, first):
+    """Whether the level moved by the least effect since the segment that was announced last."""
+    if policy.min_effect <= 0.0 and policy.min_effect_sd <= 0.0:
+        return True
+    best, most = -1, -1.0
+    for i in range(count):
+        if starts[i] >= first and weights[i] > most:
+            best, most = i, weights[i]
+    moved = abs(levels[best] - watch.amounts[LEVEL_BEFORE])
+    # a family without a level moves by nan, which is large enough
+    return not (moved < policy.min_effect or moved < policy.min_effect_sd * noises[best])
+
+
+@kernel
+def _remember_level(watch, starts, weights, levels, count, first):
+    """The level of the announced segment, while nothing has followed it."""
+    best, most = -1, 0.5
+    for i in range(count):
+        if starts[i] < first and weights[i] > most:
+            best, most = i, weights[i]
+    if best >= 0:
+        watch.amounts[LEVEL_BEFORE] = levels[best]
+
+
+@kernel
+def follow(policy, watch, t, starts, weights, levels, noises, count, state, events, written):
+    """Apply the policy after observation ``t``; events go to rows ``written`` and on; returns how many rows are filled.
+
+    ``starts`` (ascending) and ``weights`` (summing to 1): the posterior of the current segment's start. ``levels`` and
+    ``noises``: the mean and standard deviation under each, read only where the policy has a least effect.
+    """
+    places, amounts = watch.places, watch.amounts
+    if places[STATUS] != IDLE:
+        first = places[BEFORE] + policy.min_segment
+        amounts[PROBABILITY] = _mass_from(starts, weights, count, first)
+        if places[STATUS] == OPEN and amounts[PROBABILITY] < policy.retract:
+            written = _write(events, written, RETRACTED, t, watch, state)
+            places[STATUS] = IDLE
+            places[INDEX] = places[BEFORE]
+        elif t - places[INDEX] >= policy.min_segment and (
+            _mass_from(starts, weights, count, places[INDEX] + policy.min_segment) > policy.threshold
+        ):
+            pass  # the next change has come: this one stays where it is
+        else:
+            index, low, high = _locate(starts, weights, count, first, places[INDEX] + policy.min_segment - 1)
+            places[INDEX] = index
+            if not places[LOW] <= index <= places[HIGH]:
+                places[LOW], places[HIGH] = low, high
+                written = _write(events, written, RELOCATED, t, watch, state)
+    if places[STATUS] == OPEN and t - places[RAISED_AT] >= policy.confirm_after:
+        places[STATUS] = SETTLING
+        written = _write(events, written, CONFIRMED, t, watch, state)
+    first = places[INDEX] + policy.min_segment
+    probability = _mass_from(starts, weights, count, first)
+    if probability > policy.threshold:
+        if _is_large_enough(policy, watch, starts, weights, levels, noises, count, first):
+            if places[STATUS] == OPEN:
+                written = _write(events, written, CONFIRMED, t, watch, state)
+            places[BEFORE] = places[INDEX]
+            places[INDEX], places[LOW], places[HIGH] = _locate(starts, weights, count, first, t)
+            places[STATUS] = OPEN
+            places[RAISED_AT] = t
+            places[NEXT] += 1
+            amounts[PROBABILITY] = probability
+            written = _write(events, written, RAISED, t, watch, state)
+    elif policy.min_effect > 0.0 or policy.min_effect_sd > 0.0:
+        _remember_level(watch, starts, weights, levels, count, first)
+    return written
+
+
+def read_events(buffer: np.ndarray) -> list[Event]:
+    """The rows of an event buffer as events."""
+    return [
+        Event(
+            KINDS[int(row[KIND])],
+            int(row[AT]),
+            int(row[ALARM]),
+            int(row[E_INDEX]),
+            float(row[E_PROBABILITY]),
+            int(row[E_LOW]),
+            int(row[E_HIGH]),
+            int(row[E_STATE]),
+        )
+        for row in buffer
+    ]

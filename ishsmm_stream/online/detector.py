@@ -1,0 +1,357 @@
+"""``OnlineDetector``: observations in, change points, states and alarms out, at constant cost."""
+
+from __future__ import annotations
+
+import copy
+from collections import deque
+from typing import Any
+
+import numpy as np
+
+from ishsmm_stream import _checks
+from ishsmm_stream.model import encoding
+from ishsmm_stream.model.durations import Fixed
+from ishsmm_stream.model.emissions import Autoregressive, Mixed, MultivariateNormal
+from ishsmm_stream.model.emissions import family as emission_family
+from ishsmm_stream.model.presets import Model
+from ishsmm_stream.model.priors import Beta
+from ishsmm_stream.online import adaptive, alarms, hazard, smoothing, snapshot
+from ishsmm_stream.online.alarms import AlarmPolicy, Watch
+from ishsmm_stream.online.left_to_right import LeftToRight
+from ishsmm_stream.online.results import Alarm, ChangePoint, Event, Forecast, StateEstimate
+from ishsmm_stream.online.scaling import Scaling
+
+AUTO = "auto"
+# Rows that one call of the compiled loop takes: bounds its buffers.
+_ROWS_AT_ONCE = 4096
+# Priors of "auto" for several channels, in units of the standardised stream.
+_LEVEL_WEIGHT = 0.1
+_DEFAULT_HAZARD = Beta(1.0, 500.0)
+# Before anybody can be told: no probability exceeds this.
+_MUTED = AlarmPolicy()._replace(threshold=2.0)
+# Stands for the durations of a model whose hazard is learned.
+_NO_DURATION = Fixed(0)
+# How many parents of a start are remembered for smoothing, and the least share of one that is.
+_PARENTS = 16
+_LEAST_SHARE = 1e-3
+
+
+class OnlineDetector:
+    """Follows one stream. What it says depends on its settings, the seed and the values, never on how they are batched.
+
+    >>> import numpy as np
+    >>> detector = OnlineDetector()
+    >>> rng = np.random.default_rng(0)
+    >>> events = detector.update_many(np.concatenate([rng.normal(0, 1, 200), rng.normal(5, 1, 100)]))
+    >>> [(event.kind, event.index) for event in events]
+    [('raised', 200), ('confirmed', 200)]
+    >>> detector.change_points[0].index
+    200
+    """
+
+    def __init__(
+        self,
+        model: Model | str = AUTO,
+        *,
+        seed: int = 0,
+        threshold: float | None = None,
+        alarm_policy: AlarmPolicy | None = None,
+        prior: str | None = None,
+        hazard: Beta | None = None,
+        min_dwell: int = 1,
+        outliers: float | None = None,
+        lag: int = 64,
+        max_hypotheses: int = 32,
+        chains: int = 100,
+        keep: int = 100,
+        warm_up: int = 30,
+    ) -> None:
+        self.model = model
+        self.seed = _checks.whole("seed", seed, 0)
+        self.threshold = threshold
+        self.alarm_policy = alarm_policy
+        self.prior = prior
+        self.hazard = hazard
+        self.min_dwell = _checks.whole("min_dwell", min_dwell, 1)
+        self.outliers = outliers
+        self.lag = _checks.whole("lag", lag, 8)
+        self.max_hypotheses = _checks.whole("max_hypotheses", max_hypotheses, 2)
+        self.chains = _checks.whole("chains", chains, 2)
+        self.keep = _checks.whole("keep", keep, 1)
+        self.warm_up = _checks.whole("warm_up", warm_up, 2)
+        self._check_model()
+        self._policy = _policy(threshold, alarm_policy)
+        self._watch = alarms.make_watch()
+        self._alarms: deque[Alarm] = deque(maxlen=keep)
+        self._settled: deque[ChangePoint] = deque(maxlen=keep)
+        self._engine: LeftToRight | None = None
+        self._scaling: Scaling | None = None
+        self._recent = np.empty((0, 1))  # rows that an autoregression looks back at
+        self._time = 0
+        self._log_units = 0.0  # what standardising takes from ln p(y)
+
+    def _check_model(self) -> None:
+        if isinstance(self.model, str):
+            _checks.one_of("model", self.model, (AUTO,))
+        elif not isinstance(self.model, Model):
+            raise ValueError(f"model must be 'auto' or made by a preset such as ishsmm_stream.ilr, got {self.model!r}")
+        if self.prior is not None:
+            _checks.one_of("prior", self.prior, (AUTO, "model"))
+        if self.hazard is not None and not isinstance(self.hazard, Beta):
+            raise ValueError(f"hazard must be ishsmm_stream.priors.Beta(a, b) or None, got {self.hazard!r}")
+        if self.outliers is not None and not 0.0 <= _checks.number("outliers", self.outliers) < 1.0:
+            raise ValueError(f"outliers must be a probability below 1, got {self.outliers!r}")
+
+    # Observations in
+
+    def update(self, y: Any) -> list[Event]:
+        """Take one observation in: a number, a sequence with one number a channel, NaN where missing."""
+        return self.update_many(np.reshape(np.asarray(y, dtype=np.float64), (1, -1)))
+
+    def update_many(self, values: Any) -> list[Event]:
+        """Take observations in, in order; the same as ``update`` one by one. Returns the events they caused."""
+        if np.size(values) == 0:
+            return []
+        rows = _checks.series("values", values)
+        if self._engine is None:
+            self._prepare(rows.shape[1])
+        assert self._engine is not None
+        if rows.shape[1] != self._recent.shape[1]:
+            raise ValueError(f"values have {rows.shape[1]} channels, the stream has {self._recent.shape[1]}")
+        if self._scaling is None:
+            emission_family.check_data(self._engine.emission, rows)
+        self._time += len(rows)
+        muted = 0
+        if self._scaling is not None:
+            rows, muted = self._scaling.take(rows)
+        found: list[Event] = []
+        while len(rows):
+            # what was held back is caught up on in silence: nobody could have been told at the time
+            mute = muted > 0
+            take = min(_ROWS_AT_ONCE, muted if mute else len(rows))
+            found += self._advance(rows[:take], _MUTED if mute else self._policy)
+            rows = rows[take:]
+            muted -= take if mute else 0
+        return found
+
+    def _advance(self, rows: np.ndarray, policy: AlarmPolicy) -> list[Event]:
+        assert self._engine is not None
+        earlier = len(self._recent)
+        y = np.concatenate([self._recent, rows]) if earlier else rows
+        buffer, settled = self._engine.extend(np.ascontiguousarray(y), earlier, policy, self._watch)
+        if self._look_back:
+            self._recent = y[-self._look_back :].copy()
+        for row in settled:
+            self._settled.append(_settled_change_point(row))
+        events = alarms.read_events(buffer)
+        for event in events:
+            self._note(event)
+        return events
+
+    def _note(self, event: Event) -> None:
+        """Keep the list of alarms in step with the events."""
+        if event.kind == "raised":
+            self._alarms.append(Alarm(event.alarm, event.index, event.at, "raised"))
+            return
+        status = {"confirmed": "confirmed", "retracted": "retracted"}.get(event.kind)
+        latest = self._alarms[-1]
+        self._alarms[-1] = latest._replace(index=event.index, status=status or latest.status)
+
+    # What it is made of
+
+    def _prepare(self, channels: int) -> None:
+        """Build the engine for this many channels."""
+        emission, duration = self._emission(channels), None
+        if isinstance(self.model, Model):
+            duration = self.model.duration
+            if emission_family.channels(self.model.emission) != channels:
+                expected = emission_family.channels(self.model.emission)
+                raise ValueError(f"values have {channels} channels, but the model's emission takes {expected}")
+        learned = self.hazard or (_DEFAULT_HAZARD if self.model == AUTO else None)
+        self._look_back = _look_back(emission)
+        self._recent = np.empty((0, channels))
+        self._engine = LeftToRight(
+            emission,
+            duration if duration is not None else _NO_DURATION,
+            hazard.learned_hazard(learned, self.min_dwell) if learned else hazard.duration_hazard(duration),
+            cap=self.max_hypotheses,
+            lag=self.lag,
+            parents=_PARENTS,
+            least_share=_LEAST_SHARE,
+        )
+        if (self.prior or (AUTO if self.model == AUTO else "model")) == AUTO:
+            self._scaling = Scaling(channels, self.warm_up)
+
+    def _emission(self, channels: int) -> Any:
+        if isinstance(self.model, Model):
+            if not self.model.is_renewal:
+                raise NotImplementedError("recurring states")
+            if self.outliers:
+                return adaptive.with_outliers(self.model.emission, self.outliers)
+            return self.model.emission
+        if channels == 1:
+            return adaptive.automatic(adaptive.OUTLIERS if self.outliers is None else self.outliers)
+        identity = tuple(tuple(float(i == j) for j in range(channels)) for i in range(channels))
+        return MultivariateNormal((0.0,) * channels, _LEVEL_WEIGHT, float(channels + 2), identity)
+
+    # What it says
+
+    @property
+    def time(self) -> int:
+        """Observations seen."""
+        return self._time
+
+    def _view(self) -> LeftToRight | None:
+        """The engine; while first values are held back, one that has caught up on them."""
+        if self._scaling is None or not len(self._scaling.held):
+            return self._engine
+        caught_up = copy.deepcopy(self)
+        assert caught_up._scaling is not None
+        rows = caught_up._scaling.held
+        caught_up._scaling.learn(rows)
+        caught_up._advance(caught_up._scaling.take(rows)[0], _MUTED)
+        return caught_up._engine
+
+    @property
+    def change_points(self) -> tuple[ChangePoint, ...]:
+        """The change points as believed now: the settled ones, the last ``keep`` of them, then those still revised."""
+        engine = self._view()
+        return (*self._settled, *(engine.open_change_points() if engine else ()))
+
+    @property
+    def alarms(self) -> tuple[Alarm, ...]:
+        """The last ``keep`` alarms; the index of the latest one is refined until the next is raised."""
+        found = list(self._alarms)
+        if found and found[-1].status != "retracted":
+            found[-1] = found[-1]._replace(index=int(self._watch.places[alarms.INDEX]))
+        return tuple(found)
+
+    @property
+    def log_evidence(self) -> float:
+        """ln p(values seen); with automatic priors, of those after the first values, which set the units."""
+        return self._engine.log_evidence if self._engine else 0.0
+
+    @property
+    def discarded(self) -> float:
+        """Mass of the hypotheses that were dropped to bound the work, added up over the stream."""
+        return self._engine.discarded if self._engine else 0.0
+
+    @property
+    def n_states(self) -> int:
+        """How many states there have been."""
+        return len(self.change_points) + 1
+
+    def run_length(self, *quantiles: float) -> tuple[int, ...]:
+        """Quantiles of the number of observations in the current segment; 5%, 50% and 95% unless told otherwise."""
+        engine = self._view()
+        if engine is None:
+            return (0,) * (len(quantiles) or 3)
+        starts, weights = engine.starts()
+        lengths = engine.time - starts[::-1]
+        cumulative = np.cumsum(weights[::-1])
+        asked = np.array(quantiles or (0.05, 0.5, 0.95))
+        return tuple(int(lengths[min(np.searchsorted(cumulative, q), len(lengths) - 1)]) for q in asked)
+
+    def change_probability(self, last: int) -> float:
+        """P(the current segment began within the ``last`` observations); the stream's own beginning is no change."""
+        _checks.whole("last", last, 1)
+        engine = self._view()
+        if engine is None:
+            return 0.0
+        starts, weights = engine.starts()
+        return float(weights[(engine.time - starts <= last) & (starts > 0)].sum())
+
+    # Snapshots
+
+    def snapshot(self) -> bytes:
+        """Everything as bytes: ``restore`` goes on from them as if nothing had happened."""
+        header = {"settings": self._settings(), "time": self._time, "channels": self._recent.shape[1]}
+        header["alarms"] = [list(alarm) for alarm in self._alarms]
+        arrays = {"places": self._watch.places, "amounts_watched": self._watch.amounts, "recent": self._recent}
+        arrays["settled"] = np.array(self._settled, dtype=np.float64).reshape(-1, 4)
+        if self._scaling is not None:
+            header["is_warm"] = self._scaling.is_warm
+            arrays |= {
+                "location": self._scaling.location,
+                "units": self._scaling.scale,
+                "held": self._scaling.held,
+            }
+        if self._engine is not None:
+            arrays |= {f"engine.{name}": array for name, array in self._engine.arrays().items()}
+        return snapshot.write(header, arrays)
+
+    @classmethod
+    def restore(cls, data: bytes) -> OnlineDetector:
+        """The detector of which ``data`` is a snapshot. SnapshotError where they are anything else."""
+        header, arrays = snapshot.read(data)
+        settings = header["settings"]
+        model = settings.pop("model")
+        policy = settings.pop("alarm_policy")
+        prior = settings.pop("hazard")
+        detector = cls(
+            model if isinstance(model, str) else encoding.decode_model(model),
+            alarm_policy=AlarmPolicy(*policy) if policy else None,
+            hazard=encoding.decode(prior),
+            **settings,
+        )
+        detector._time = header["time"]
+        detector._watch = Watch(arrays["places"], arrays["amounts_watched"])
+        detector._alarms.extend(Alarm(*alarm) for alarm in header["alarms"])
+        detector._settled.extend(_settled_change_point(row) for row in arrays["settled"])
+        engine_arrays = {
+            name.removeprefix("engine."): array for name, array in arrays.items() if name.startswith("engine.")
+        }
+        if engine_arrays:
+            detector._prepare(header["channels"])
+            assert detector._engine is not None
+            detector._engine.load(engine_arrays)
+            detector._recent = arrays["recent"]
+        if detector._scaling is not None:
+            detector._scaling.is_warm = header["is_warm"]
+            detector._scaling.location = arrays["location"]
+            detector._scaling.scale = arrays["units"]
+            detector._scaling.held = arrays["held"]
+        return detector
+
+    def _settings(self) -> dict[str, Any]:
+        return {
+            "model": self.model if isinstance(self.model, str) else encoding.encode_model(self.model),
+            "seed": self.seed,
+            "threshold": self.threshold,
+            "alarm_policy": list(self.alarm_policy) if self.alarm_policy else None,
+            "prior": self.prior,
+            "hazard": encoding.encode(self.hazard),
+            "min_dwell": self.min_dwell,
+            "outliers": self.outliers,
+            "lag": self.lag,
+            "max_hypotheses": self.max_hypotheses,
+            "chains": self.chains,
+            "keep": self.keep,
+            "warm_up": self.warm_up,
+        }
+
+
+def _policy(threshold: float | None, policy: AlarmPolicy | None) -> AlarmPolicy:
+    if policy is None:
+        return AlarmPolicy() if threshold is None else AlarmPolicy(threshold=threshold, retract=min(0.5, threshold))
+    if not isinstance(policy, AlarmPolicy):
+        raise ValueError(f"alarm_policy must be an AlarmPolicy, got {policy!r}")
+    if threshold is not None:
+        raise ValueError("give threshold or alarm_policy, not both")
+    return policy
+
+
+def _look_back(emission: Any) -> int:
+    """How many earlier rows a family reads."""
+    if isinstance(emission, Autoregressive):
+        return emission.order
+    if isinstance(emission, Mixed):
+        return max(_look_back(member) for member in emission.families)
+    return 0
+
+
+def _settled_change_point(row: np.ndarray) -> ChangePoint:
+    columns = smoothing.SETTLED
+    return ChangePoint(
+        int(row[columns.index]), float(row[columns.probability]), int(row[columns.low]), int(row[columns.high])
+    )

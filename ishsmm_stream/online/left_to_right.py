@@ -1,0 +1,131 @@
+"""A stream under a left-to-right model: filter, alarms and settled change points, one observation after another."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ishsmm_stream._jit import kernel
+from ishsmm_stream.online import alarms, predictors, run_length, smoothing
+from ishsmm_stream.online.alarms import AlarmPolicy, Watch
+from ishsmm_stream.online.hazard import Hazard
+from ishsmm_stream.online.results import ChangePoint
+from ishsmm_stream.online.run_length import COUNT, DISCARDED, LOG_EVIDENCE, TIME
+
+# The most probable path is searched for change points to settle once in so many observations.
+SETTLE_EVERY = 8
+
+
+@kernel
+def _posterior_of_start(emission, memory, filter, asks_level, starts, weights, levels, noises):
+    """The hypotheses in the order of their starts, as the alarm policy reads them. Returns the heaviest start."""
+    count = filter.clock[COUNT]
+    heaviest = 0
+    for i in range(count):
+        position = filter.order[i]
+        starts[i] = filter.start[position]
+        weights[i] = filter.weight[position]
+        if weights[i] > weights[heaviest]:
+            heaviest = i
+        if asks_level:
+            levels[i], noises[i] = predictors.level_and_noise(emission, memory, position)
+    return starts[heaviest]
+
+
+@kernel
+def extend(
+    emission, duration, hazard, filter, memory, y, first, last, least_share, policy, watch, events, settled, written
+):
+    """Take rows ``first`` to ``last - 1`` of ``y`` in. ``written`` counts the rows filled of (events, settled)."""
+    cap = filter.start.shape[0]
+    likelihood, weights, levels, noises = np.empty(cap), np.empty(cap), np.empty(cap), np.empty(cap)
+    starts = np.empty(cap, dtype=np.int64)
+    asks_level = policy.min_effect > 0.0 or policy.min_effect_sd > 0.0
+    n_events, n_settled = written
+    for row in range(first, last):
+        run_length.advance(emission, duration, hazard, filter, memory, y, row, least_share, likelihood)
+        state = _posterior_of_start(emission, memory, filter, asks_level, starts, weights, levels, noises)
+        time = filter.clock[TIME]
+        n_events = alarms.follow(
+            policy, watch, time - 1, starts, weights, levels, noises, filter.clock[COUNT], state, events, n_events
+        )
+        if time % SETTLE_EVERY == 0:
+            n_settled = smoothing.settle(hazard, filter, settled, n_settled)
+    return n_events, n_settled
+
+
+class LeftToRight:
+    """The engine of models in which no state returns."""
+
+    def __init__(
+        self, emission: Any, duration: Any, hazard: Hazard, *, cap: int, lag: int, parents: int, least_share: float
+    ) -> None:
+        self.emission = emission
+        self.duration = duration
+        self.hazard = hazard
+        self.least_share = least_share
+        self.filter = run_length.make_run_length(len(hazard.prior), cap, lag, min(parents, cap))
+        self.memory = predictors.make_memory(emission, cap)
+
+    def extend(self, y: np.ndarray, first: int, policy: AlarmPolicy, watch: Watch) -> tuple[np.ndarray, np.ndarray]:
+        """Take rows from ``first`` on in (those before it are only looked back at); returns events and settled rows."""
+        rows = len(y) - first
+        events = np.empty((alarms.MOST_EVENTS * rows, alarms.EVENT_NUMBERS))
+        settled = np.empty((rows + len(self.filter.record_slot), 4))
+        n_events, n_settled = extend(
+            self.emission, self.duration, self.hazard, self.filter, self.memory, y, first, len(y), self.least_share,
+            policy, watch, events, settled, (0, 0),
+        )  # fmt: skip
+        return events[:n_events], settled[:n_settled]
+
+    @property
+    def time(self) -> int:
+        """Observations seen."""
+        return int(self.filter.clock[TIME])
+
+    @property
+    def log_evidence(self) -> float:
+        """ln p(y) so far."""
+        return float(self.filter.amounts[LOG_EVIDENCE])
+
+    @property
+    def discarded(self) -> float:
+        """Mass of the hypotheses that the cap dropped, added up."""
+        return float(self.filter.amounts[DISCARDED])
+
+    def starts(self) -> tuple[np.ndarray, np.ndarray]:
+        """The posterior of the current segment's start: indices, ascending, and probabilities."""
+        order = self.filter.order[: self.filter.clock[COUNT]]
+        weights = self.filter.weight[order]
+        return self.filter.start[order], weights / weights.sum()
+
+    def change_probability(self) -> np.ndarray:
+        """P(a segment starts at t | y) over the lag, oldest first."""
+        return smoothing.change_probability(self.hazard, self.filter)
+
+    def open_change_points(self) -> list[ChangePoint]:
+        """The change points of the most probable path that are not settled yet."""
+        path = smoothing.most_probable_path(self.filter)
+        first = max(0, self.time - len(self.filter.record_slot))
+        probability = self.change_probability()
+        found = []
+        for i, index in enumerate(path.tolist()):
+            if index > max(self.filter.clock[run_length.CONSIDERED], first - 1, 0):
+                total, low, high = smoothing.describe_change(probability, first, path, i)
+                if total >= smoothing.LEAST_PROBABILITY:
+                    found.append(ChangePoint(index, float(total), int(low), int(high)))
+        return found
+
+    def arrays(self) -> dict[str, np.ndarray]:
+        """Everything that the next observation depends on, by name, without the room that is not in use."""
+        return {**run_length.pack(self.filter), **predictors.pack(self.emission, self.memory, self._count)}
+
+    def load(self, arrays: dict[str, np.ndarray]) -> None:
+        """Become what ``arrays`` describe."""
+        run_length.unpack(self.filter, arrays)
+        predictors.unpack(self.emission, self.memory, self._count, arrays)
+
+    @property
+    def _count(self) -> int:
+        return int(self.filter.clock[COUNT])

@@ -1,0 +1,348 @@
+"""The exact filter of left-to-right models: chains with the same run length are the same chain.
+
+In a left-to-right model no state returns, so a chain's future depends on its past through the start of its current
+segment alone. Chains that agree on it are merged, and what is left is a table of hypotheses, one a start, each with its
+mass: the incremental sampler with every continuation kept. Instantiating a new state on the fly is a hypothesis that
+starts at the observation just seen.
+
+The work is bounded by a cap on the hypotheses: the lightest one makes room for the newborn, and what it weighed is
+added up. For smoothing over the lag each start remembers who its parents were. The posterior of a path is a product,
+
+    P(starts | y) = P(last start | y) x P(its parent | the data before it) x P(that one's parent | ...) x ...
+
+so that shares of parents are all that is needed, for sums (``smoothing``) as for the most probable path. A parent j of
+a start s has, at hazard g, a weight proportional to share_j birth_j(g) ((1 - g) / (1 - g*))^n / birth_j(g*), where g* is
+the hazard at which the share was taken and n the risks that the segment from j to s survived: the birth masses of
+starts are kept in *slots* as long as something refers to them.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ishsmm_stream._jit import kernel
+from ishsmm_stream.online import hazard as hazards
+from ishsmm_stream.online import predictors
+
+TIME, COUNT, CONSIDERED, SLOTS_USED = range(4)
+LOG_EVIDENCE, DISCARDED = range(2)
+NOBODY = -1
+
+
+class RunLength(NamedTuple):
+    """The filter's state. Positions 0..COUNT-1 hold hypotheses, in no order; ``order`` lists them by their start."""
+
+    clock: np.ndarray  # (4,) int64: observations seen, hypotheses, change points considered up to here, slots used
+    amounts: np.ndarray  # (2,) ln p(y), discarded mass
+    start: np.ndarray  # (cap,) int64
+    order: np.ndarray  # (cap,) int64 positions, their starts ascending
+    weight: np.ndarray  # (cap,) mass summed over the grid; sums to 1
+    mass: np.ndarray  # (cap, grid)
+    slot: np.ndarray  # (cap,) int32
+    slot_start: np.ndarray  # (slots,) int64
+    slot_birth: np.ndarray  # (slots, grid) float32: mass at birth, its largest entry 1
+    slot_parent: np.ndarray  # (slots,) int32: the slot of the most probable parent
+    slot_log: np.ndarray  # (slots,) ln of the most probable path's conditional probability given this start
+    record_slot: np.ndarray  # (lag,) int32: entry s % lag belongs to the start s
+    record_reference: np.ndarray  # (lag,) int32: grid index of g*
+    parent_count: np.ndarray  # (lag,) int32
+    parent_slot: np.ndarray  # (lag, parents) int32
+    parent_share: np.ndarray  # (lag, parents) float32
+
+
+def make_run_length(grid: int, cap: int, lag: int, parents: int) -> RunLength:
+    """A filter that has seen nothing."""
+    slots = 2 * (lag + cap)
+    return RunLength(
+        clock=np.zeros(4, dtype=np.int64),
+        amounts=np.zeros(2),
+        start=np.zeros(cap, dtype=np.int64),
+        order=np.zeros(cap, dtype=np.int64),
+        weight=np.zeros(cap),
+        mass=np.zeros((cap, grid)),
+        slot=np.zeros(cap, dtype=np.int32),
+        slot_start=np.zeros(slots, dtype=np.int64),
+        slot_birth=np.zeros((slots, grid), dtype=np.float32),
+        slot_parent=np.zeros(slots, dtype=np.int32),
+        slot_log=np.zeros(slots),
+        record_slot=np.zeros(lag, dtype=np.int32),
+        record_reference=np.zeros(lag, dtype=np.int32),
+        parent_count=np.zeros(lag, dtype=np.int32),
+        parent_slot=np.zeros((lag, parents), dtype=np.int32),
+        parent_share=np.zeros((lag, parents), dtype=np.float32),
+    )
+
+
+@kernel
+def _free_slots(filter):
+    """Renumber the slots that something refers to, so that the others are free again."""
+    lag = filter.record_slot.shape[0]
+    slots = filter.slot_start.shape[0]
+    new = np.full(slots, NOBODY, dtype=np.int32)
+    for i in range(filter.clock[COUNT]):
+        new[filter.slot[i]] = 0
+    for record in range(min(lag, filter.clock[TIME])):
+        new[filter.record_slot[record]] = 0
+        for i in range(filter.parent_count[record]):
+            new[filter.parent_slot[record, i]] = 0
+    used = 0
+    for old in range(slots):
+        if new[old] != NOBODY:
+            new[old] = used
+            filter.slot_start[used] = filter.slot_start[old]
+            filter.slot_birth[used] = filter.slot_birth[old]
+            filter.slot_log[used] = filter.slot_log[old]
+            filter.slot_parent[used] = filter.slot_parent[old]
+            used += 1
+    for slot in range(used):
+        if filter.slot_parent[slot] != NOBODY:  # a forgotten parent lies before the lag
+            filter.slot_parent[slot] = new[filter.slot_parent[slot]]
+    for i in range(filter.clock[COUNT]):
+        filter.slot[i] = new[filter.slot[i]]
+    for record in range(min(lag, filter.clock[TIME])):
+        filter.record_slot[record] = new[filter.record_slot[record]]
+        for i in range(filter.parent_count[record]):
+            filter.parent_slot[record, i] = new[filter.parent_slot[record, i]]
+    filter.clock[SLOTS_USED] = used
+
+
+@kernel
+def _age_by_learned_hazard(hazard, t, start, mass, weight, count, newborn):
+    """Split every hypothesis into what goes on and what ends; the latter is the newborn's mass."""
+    grid = hazard.grid
+    newborn[:] = 0.0
+    for i in range(count):
+        if t - start[i] < hazard.min_dwell:
+            continue
+        row = mass[i]
+        total = 0.0
+        for g in range(grid.shape[0]):
+            newborn[g] += row[g]
+            row[g] -= row[g] * grid[g]
+            total += row[g]
+        weight[i] = total
+    for g in range(grid.shape[0]):
+        newborn[g] *= grid[g]
+
+
+@kernel
+def _age_by_duration(duration, hazard, t, start, mass, weight, count, newborn, ending):
+    """The same where the hazard depends on the age; ``ending`` is what each hypothesis gives to the newborn."""
+    newborn[0] = 0.0
+    for i in range(count):
+        ending[i] = mass[i, 0] * hazards.at_age(duration, hazard, t - start[i])
+        newborn[0] += ending[i]
+        mass[i, 0] -= ending[i]
+        weight[i] = mass[i, 0]
+
+
+@kernel
+def _record_parents(filter, t, slot, shares, total, least_share):
+    """Remember who can have preceded the start ``t``: everybody with a share of at least ``least_share``, and where
+    that is more than there is room for, the heaviest."""
+    record = t % filter.record_slot.shape[0]
+    room = filter.parent_slot.shape[1]
+    count = filter.clock[COUNT]
+    least = least_share * total
+    while True:
+        kept = 0
+        for i in range(count):
+            if shares[i] >= least and shares[i] > 0.0:
+                kept += 1
+        if kept <= room:
+            break
+        least = max(2.0 * least, 1e-6 * total)
+    kept = 0
+    best = -np.inf
+    filter.slot_parent[slot] = NOBODY
+    filter.slot_log[slot] = 0.0
+    for i in range(count):
+        if shares[i] >= least and shares[i] > 0.0:
+            parent = filter.slot[i]
+            filter.parent_slot[record, kept] = parent
+            filter.parent_share[record, kept] = shares[i] / total
+            log_path = math.log(shares[i] / total) + filter.slot_log[parent]
+            if log_path > best:
+                best = log_path
+                filter.slot_parent[slot] = parent
+                filter.slot_log[slot] = log_path
+            kept += 1
+    filter.parent_count[record] = kept
+    filter.record_slot[record] = slot
+
+
+@kernel
+def _lightest(weight, count):
+    lightest = 0
+    for i in range(1, count):
+        if weight[i] < weight[lightest]:
+            lightest = i
+    return lightest
+
+
+@kernel
+def _take_position(filter):
+    """A position for the newborn: a free one, or that of the lightest hypothesis. It comes last in ``order``."""
+    count = filter.clock[COUNT]
+    if count < filter.start.shape[0]:
+        filter.order[count] = count
+        filter.clock[COUNT] = count + 1
+        return count
+    position = _lightest(filter.weight, count)
+    filter.amounts[DISCARDED] += filter.weight[position]
+    found = False
+    for i in range(count - 1):
+        found = found or filter.order[i] == position
+        if found:
+            filter.order[i] = filter.order[i + 1]
+    filter.order[count - 1] = position
+    return position
+
+
+@kernel
+def _begin(hazard, filter, newborn, t, slot):
+    """Write the newborn hypothesis that starts at ``t``; returns its position."""
+    top = 0.0
+    total = 0.0
+    for g in range(newborn.shape[0]):
+        top = max(top, newborn[g])
+        total += newborn[g]
+    position = _take_position(filter)
+    filter.start[position] = t
+    filter.slot[position] = slot
+    filter.weight[position] = total
+    filter.slot_start[slot] = t
+    for g in range(newborn.shape[0]):
+        filter.mass[position, g] = newborn[g]
+        filter.slot_birth[slot, g] = newborn[g] / top if top > 0.0 else 0.0
+    return position
+
+
+@kernel
+def _give_birth(emission, duration, hazard, filter, memory, t, least_share):
+    """Age every hypothesis by one observation and instantiate the one that starts at ``t``."""
+    grid = filter.mass.shape[1]
+    newborn = np.empty(grid)
+    if filter.clock[SLOTS_USED] == filter.slot_start.shape[0]:
+        _free_slots(filter)
+    slot = filter.clock[SLOTS_USED]
+    filter.clock[SLOTS_USED] += 1
+    count = filter.clock[COUNT]
+    if t == 0:
+        newborn[:] = hazard.prior
+        filter.record_slot[0] = slot
+        filter.parent_count[0] = 0
+        filter.slot_parent[slot] = NOBODY
+        filter.slot_log[slot] = 0.0
+        position = _begin(hazard, filter, newborn, t, slot)
+        predictors.open_first(emission, memory, position)
+        return
+    shares = np.empty(count)
+    reference = 0
+    if hazard.learned:
+        _age_by_learned_hazard(hazard, t, filter.start, filter.mass, filter.weight, count, newborn)
+        for g in range(1, grid):
+            if newborn[g] > newborn[reference]:
+                reference = g
+        for i in range(count):
+            shares[i] = filter.mass[i, reference] if t - filter.start[i] >= hazard.min_dwell else 0.0
+    else:
+        _age_by_duration(duration, hazard, t, filter.start, filter.mass, filter.weight, count, newborn, shares)
+    total = 0.0
+    for i in range(count):
+        total += shares[i]
+    filter.record_reference[t % filter.record_slot.shape[0]] = reference
+    if total > 0.0:
+        _record_parents(filter, t, slot, shares, total, least_share)
+    else:  # nobody can end here, so nothing starts here
+        filter.parent_count[t % filter.record_slot.shape[0]] = 0
+        filter.record_slot[t % filter.record_slot.shape[0]] = slot
+        filter.slot_parent[slot] = NOBODY
+        filter.slot_log[slot] = -np.inf
+    predictors.summarise(emission, memory, shares, total, count)
+    position = _begin(hazard, filter, newborn, t, slot)
+    predictors.open_next(emission, memory, position)
+
+
+@kernel
+def _weigh(filter, likelihood, log_top):
+    """Multiply every mass with its hypothesis's likelihood (divided by e^log_top) and normalise."""
+    count = filter.clock[COUNT]
+    mass, weight = filter.mass, filter.weight
+    total = 0.0
+    for i in range(count):
+        total += weight[i] * likelihood[i]
+    if not total > 1e-290:
+        # Beyond doubles: the data rule out whatever has weight. What fits them best goes on.
+        total = 0.0
+        for i in range(count):
+            weight[i] = max(weight[i], 1e-200)
+            for g in range(mass.shape[1]):
+                mass[i, g] = max(mass[i, g], 1e-200 / mass.shape[1])
+            total += weight[i] * likelihood[i]
+    for i in range(count):
+        factor = likelihood[i] / total
+        weight[i] *= factor
+        row = mass[i]
+        for g in range(row.shape[0]):
+            value = row[g] * factor
+            row[g] = value if value > 1e-250 else 0.0  # denormal numbers are slow
+    filter.amounts[LOG_EVIDENCE] += log_top + math.log(total)
+
+
+@kernel
+def advance(emission, duration, hazard, filter, memory, y, row, least_share, likelihood):
+    """Take observation ``row`` of ``y`` in. ``likelihood`` is room for one number a hypothesis."""
+    _give_birth(emission, duration, hazard, filter, memory, filter.clock[TIME], least_share)
+    log_top = predictors.predict(emission, memory, y, row, filter.clock[COUNT], likelihood)
+    _weigh(filter, likelihood, log_top)
+    predictors.learn(emission, memory, y, row, filter.clock[COUNT])
+    filter.clock[TIME] += 1
+
+
+# Snapshots: plain Python
+
+_BY_HYPOTHESIS = ("start", "order", "weight", "mass", "slot")
+_BY_SLOT = ("slot_start", "slot_birth", "slot_parent", "slot_log")
+_BY_RECORD = ("record_slot", "record_reference", "parent_count")
+
+
+def _sizes(filter: RunLength) -> dict[str, int]:
+    """How much of each array is in use."""
+    records = min(int(filter.clock[TIME]), len(filter.record_slot))
+    return {
+        **dict.fromkeys(_BY_HYPOTHESIS, int(filter.clock[COUNT])),
+        **dict.fromkeys(_BY_SLOT, int(filter.clock[SLOTS_USED])),
+        **dict.fromkeys(_BY_RECORD, records),
+    }
+
+
+def _parents_in_use(filter: RunLength) -> np.ndarray:
+    counts = filter.parent_count.copy()
+    counts[_sizes(filter)["parent_count"] :] = 0
+    return np.arange(filter.parent_slot.shape[1]) < counts[:, np.newaxis]
+
+
+def pack(filter: RunLength) -> dict[str, np.ndarray]:
+    """The filter's arrays without the room that is not in use."""
+    if filter.clock[TIME]:
+        _free_slots(filter)
+    arrays = {"clock": filter.clock, "amounts": filter.amounts}
+    arrays |= {name: getattr(filter, name)[:size] for name, size in _sizes(filter).items()}
+    in_use = _parents_in_use(filter)
+    arrays |= {"parent_slot": filter.parent_slot[in_use], "parent_share": filter.parent_share[in_use]}
+    return arrays
+
+
+def unpack(filter: RunLength, arrays: dict[str, np.ndarray]) -> None:
+    """Fill a new filter with what ``pack`` made of another one of the same size."""
+    filter.clock[:] = arrays["clock"]
+    filter.amounts[:] = arrays["amounts"]
+    for name, size in _sizes(filter).items():
+        getattr(filter, name)[:size] = arrays[name]
+    in_use = _parents_in_use(filter)
+    filter.parent_slot[in_use] = arrays["parent_slot"]
+    filter.parent_share[in_use] = arrays["parent_share"]

@@ -1,0 +1,101 @@
+"""Units: location and scale of a stream from its first values only, so that priors fit whatever is measured.
+
+Causal (later values change nothing), robust (median and median absolute deviation) and equivariant: a y + b with a > 0
+has the same standardised values as y.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+# Standardised values are cut here: far beyond anything that could still say more.
+_LIMIT = 1e12
+_MAD_TO_SD = 1.4826022185056018
+# The first values are waited for at most this many times their number, should most readings be missing.
+_PATIENCE = 10
+
+
+class Scaling:
+    """Standardises a stream; holds its first rows back until ``warm_up`` of them have a value.
+
+    Where all first values are equal the scale is unknown. Standardised values are then 0 whatever it is, and it is set
+    by the first value that differs.
+    """
+
+    def __init__(self, channels: int, warm_up: int) -> None:
+        self.warm_up = warm_up
+        self.location = np.zeros(channels)
+        self.scale = np.zeros(channels)  # 0: not known yet
+        self.is_warm = False
+        self.held = np.empty((0, channels))
+
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, int]:
+        """Standardised rows that are ready, and how many of them were held back until now."""
+        if self.is_warm:
+            return self._standardise(rows), 0
+        if not len(self.held):
+            begun = ~np.isnan(rows).any(axis=1)
+            if not begun.any():
+                return rows, 0  # missing from the start: nothing to learn, nothing to hold
+            lead = int(np.argmax(begun))
+            if lead:
+                ready, _ = self.take(rows[lead:])
+                return np.concatenate([rows[:lead], ready]), len(ready)
+        held_before = len(self.held)
+        have = int(np.sum(~np.isnan(self.held).any(axis=1)))
+        values = have + np.cumsum(~np.isnan(rows).any(axis=1))
+        full = (values >= self.warm_up) | (held_before + np.arange(1, len(rows) + 1) >= _PATIENCE * self.warm_up)
+        if not full.any():
+            self.held = np.concatenate([self.held, rows])
+            return rows[:0], 0
+        last = int(np.argmax(full)) + 1
+        first_rows = np.concatenate([self.held, rows[:last]])
+        self.learn(first_rows)
+        self.held = self.held[:0]
+        ready = np.concatenate([self._standardise(first_rows), self._standardise(rows[last:])])
+        return ready, len(first_rows) - 1
+
+    def learn(self, rows: np.ndarray) -> None:
+        """Set location and scale from these rows."""
+        values = rows[~np.isnan(rows).any(axis=1)]
+        for channel in range(rows.shape[1]):
+            self.location[channel], self.scale[channel] = location_and_scale(values[:, channel])
+        self.is_warm = True
+
+    def copy(self) -> Scaling:
+        """An independent copy."""
+        other = Scaling(len(self.scale), self.warm_up)
+        other.location, other.scale, other.held = self.location.copy(), self.scale.copy(), self.held.copy()
+        other.is_warm = self.is_warm
+        return other
+
+    def _standardise(self, rows: np.ndarray) -> np.ndarray:
+        result = np.empty_like(rows)
+        for channel, location in enumerate(self.location):
+            # halved before they are subtracted: the difference of two doubles can be too large for a double
+            half = 0.5 * rows[:, channel] - 0.5 * location
+            if self.scale[channel] == 0.0:
+                moved = np.abs(half) > 0.0
+                if not moved.any():
+                    result[:, channel] = np.where(np.isnan(half), np.nan, 0.0)
+                    continue
+                self.scale[channel] = min(2.0 * float(np.abs(half[np.argmax(moved)])), np.finfo(float).max)
+            with np.errstate(over="ignore"):
+                result[:, channel] = np.clip(2.0 * (half / self.scale[channel]), -_LIMIT, _LIMIT)
+        return result
+
+
+def location_and_scale(values: np.ndarray) -> tuple[float, float]:
+    """Median and a robust standard deviation; the latter 0 where all values are equal.
+
+    Where more than half of the values are equal the median deviation is 0; then the median of the moves that are none
+    takes its place, and the standard deviation where even that fails.
+    """
+    location = float(np.median(values))
+    deviations = np.abs(0.5 * values - 0.5 * location)
+    scale = _MAD_TO_SD * float(np.median(deviations))
+    if scale == 0.0:
+        moves = np.abs(np.diff(0.5 * values))
+        if np.any(moves > 0.0):
+            scale = _MAD_TO_SD * float(np.median(moves[moves > 0.0]))
+    return location, min(2.0 * scale, np.finfo(float).max)

@@ -1,0 +1,161 @@
+"""What the run-length filter knows about the past: change probabilities over the lag, the most probable path, and the
+change points that people are told."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ishsmm_stream._jit import kernel
+from ishsmm_stream.online.hazard import risks_survived
+from ishsmm_stream.online.run_length import CONSIDERED, COUNT, NOBODY, TIME
+
+LEAST_PROBABILITY = 0.5  # of a change point that is listed
+
+
+@kernel
+def _pass_to_parents(hazard, filter, start, record, posterior):
+    """Give the posterior mass of a start, at every hazard, to its parents by their shares."""
+    slot = filter.record_slot[record]
+    parents = filter.parent_count[record]
+    reference = filter.record_reference[record]
+    grid = filter.mass.shape[1]
+    weights = np.empty((parents, grid))
+    total = np.zeros(grid)
+    for i in range(parents):
+        parent = filter.parent_slot[record, i]
+        survived = risks_survived(hazard, start - filter.slot_start[parent])
+        for g in range(grid):
+            weight = float(filter.parent_share[record, i])
+            if g != reference:
+                ratio = math.log1p(-hazard.grid[g]) - math.log1p(-hazard.grid[reference])
+                birth = filter.slot_birth[parent]
+                weight *= birth[g] / max(birth[reference], np.float32(1e-30)) * math.exp(survived * ratio)
+            weights[i, g] = weight
+            total[g] += weight
+    for i in range(parents):
+        for g in range(grid):
+            if total[g] > 0.0:
+                posterior[filter.parent_slot[record, i], g] += posterior[slot, g] * weights[i, g] / total[g]
+
+
+@kernel
+def change_probability(hazard, filter):
+    """P(a segment starts at t | y) for the last observations, oldest first, as many as the lag holds."""
+    time = filter.clock[TIME]
+    lag = filter.record_slot.shape[0]
+    length = min(time, lag)
+    posterior = np.zeros((filter.slot_start.shape[0], filter.mass.shape[1]))
+    for i in range(filter.clock[COUNT]):
+        posterior[filter.slot[i]] += filter.mass[i]
+    result = np.zeros(length)
+    for back in range(length):
+        start = time - 1 - back
+        record = start % lag
+        probability = 0.0
+        for g in range(posterior.shape[1]):
+            probability += posterior[filter.record_slot[record], g]
+        result[length - 1 - back] = min(probability, 1.0)
+        if probability > 0.0:
+            _pass_to_parents(hazard, filter, start, record, posterior)
+    return result
+
+
+@kernel
+def most_probable_path(filter):
+    """The starts of the most probable segmentation within the lag, ascending; the one before the lag comes first."""
+    time = filter.clock[TIME]
+    oldest = max(0, time - filter.record_slot.shape[0])
+    best, slot = -np.inf, NOBODY
+    for i in range(filter.clock[COUNT]):
+        if filter.weight[i] > 0.0:
+            value = math.log(filter.weight[i]) + filter.slot_log[filter.slot[i]]
+            if value > best:
+                best, slot = value, filter.slot[i]
+    path = np.empty(filter.record_slot.shape[0] + 1, dtype=np.int64)
+    length = 0
+    while slot != NOBODY:
+        path[length] = filter.slot_start[slot]
+        length += 1
+        if filter.slot_start[slot] < oldest:
+            break
+        slot = filter.slot_parent[slot]
+    return path[:length][::-1].copy()
+
+
+@kernel
+def describe_change(probability, first, path, i):
+    """(probability, low, high) of the change at path[i]: the sum over its basin, at most 1, and the 5% and 95%
+    quantiles of the unit of mass nearest to it. ``probability[j]`` belongs to observation ``first + j``.
+
+    The basin holds the indices that are nearer to this change than to another one, ties to the earlier.
+    """
+    index = path[i]
+    last_index = first + probability.shape[0] - 1
+    low = max(first, 1)
+    if i > 0:
+        low = max(low, (path[i - 1] + index) // 2 + 1)
+    high = last_index
+    if i + 1 < path.shape[0]:
+        high = min(high, (index + path[i + 1]) // 2)
+    taken = np.zeros(high - low + 1)
+    total = 0.0
+    for distance in range(high - low + 1):
+        for side in range(2):
+            t = index - distance if side == 0 else index + distance
+            if low <= t <= high and (side == 0 or distance > 0):
+                share = min(probability[t - first], 1.0 - total)
+                taken[t - low] = share
+                total += share
+    five, ninety_five = index, index
+    running = 0.0
+    seen_low, seen_high = False, False
+    for j in range(taken.shape[0]):
+        running += taken[j]
+        if not seen_low and taken[j] > 0.0 and running >= 0.05 * total:
+            five, seen_low = low + j, True
+        if not seen_high and taken[j] > 0.0 and running >= 0.95 * total:
+            ninety_five, seen_high = low + j, True
+    return total, five, ninety_five
+
+
+class Settled(NamedTuple):
+    """Columns of a settled change point in its buffer."""
+
+    index: int  # type: ignore[assignment]
+    probability: int
+    low: int
+    high: int
+
+
+SETTLED = Settled(0, 1, 2, 3)
+
+
+@kernel
+def settle(hazard, filter, settled, written):
+    """Freeze the change points of the most probable path that are about to leave the lag.
+
+    They are written to rows ``written`` and on of ``settled``; returns the rows filled. A start that is older than
+    three quarters of the lag is looked at once and never again.
+    """
+    time = filter.clock[TIME]
+    lag = filter.record_slot.shape[0]
+    horizon = time - 1 - (lag - lag // 4)
+    path = most_probable_path(filter)
+    first = max(0, time - lag)
+    probability = np.zeros(0)
+    for i in range(path.shape[0]):
+        if filter.clock[CONSIDERED] < path[i] <= horizon and path[i] >= first:
+            if probability.shape[0] == 0:
+                probability = change_probability(hazard, filter)
+            total, low, high = describe_change(probability, first, path, i)
+            filter.clock[CONSIDERED] = path[i]
+            if total >= LEAST_PROBABILITY:
+                settled[written, SETTLED.index] = path[i]
+                settled[written, SETTLED.probability] = total
+                settled[written, SETTLED.low] = low
+                settled[written, SETTLED.high] = high
+                written += 1
+    return written
