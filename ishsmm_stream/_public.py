@@ -20,6 +20,7 @@ from ishsmm_stream.model.presets import (
 )
 from ishsmm_stream.online.alarms import AlarmPolicy
 from ishsmm_stream.online.detector import OnlineDetector
+from ishsmm_stream.online.fleet import update_fleet
 from ishsmm_stream.online.results import Alarm, ChangePoint, Event, Forecast, StateEstimate
 from ishsmm_stream.online.snapshot import SnapshotError
 
@@ -54,4 +55,5 @@ __all__ = [
     "sticky_hdp_hmm",
     "structured",
     "topology",
+    "update_fleet",
 ]

@@ -54,13 +54,13 @@ class Adaptive(NamedTuple):
 
 
 # What "auto" is: chosen on the benchmarks' streams and series.
-OUTLIERS = 0.01
+OUTLIERS = 0.02
 
 
 def automatic(outliers: float) -> Adaptive:
     """The default for one channel: a level, or a level with autocorrelation and drift, in standardised units."""
     return Adaptive(
-        weights=(0.5, 0.5),
+        weights=(0.8, 0.2),
         level=0.0,
         level_variance=(10.0, 10.0),
         lag_mean=(0.0, 0.5),
@@ -70,7 +70,7 @@ def automatic(outliers: float) -> Adaptive:
         scale=1.0,
         outliers=outliers,
         outlier_scale=20.0,
-        pool=30.0,
+        pool=100.0,
     )
 
 
@@ -149,6 +149,20 @@ def _open_first(emission, memory, position):
     predictors.open_next(emission, memory, position)
 
 
+@kernel
+def _set_priors(emission, table, jumps, position):
+    """The priors of a segment's noise and level, by what the segments before it have taught."""
+    ended = 0.0
+    for f in range(table.shape[0]):
+        ended += table[f, ENDED, position]
+    for f in range(table.shape[0]):
+        column = table[f, :, position]
+        shape = min(emission.shape + column[POOLED_SHAPE], max(emission.pool, emission.shape))
+        column[BASE_SHAPE] = shape
+        column[BASE_SCALE] = shape * (emission.scale + column[POOLED_SCALE]) / (emission.shape + column[POOLED_SHAPE])
+        column[PRECISION] = (JUMP_PRIOR + ended) / (JUMP_PRIOR * emission.level_variance[f] + jumps[position])
+
+
 @predictors.open_next.register(Adaptive)
 def _open_next(emission, memory, position):
     inherited = memory.inherited
@@ -156,31 +170,26 @@ def _open_next(emission, memory, position):
     memory.common[SEEN, position] = 0.0
     memory.common[ORIGIN, position] = memory.before[0]
     memory.common[JUMPS, position] = memory.before[1]
-    ended = 0.0
+    total = FAMILY_PRIOR
     for f in range(len(emission.weights)):
-        ended += inherited[2, f]
-    total = FAMILY_PRIOR + ended
+        memory.table[f, POOLED_SHAPE, position] = inherited[0, f]
+        memory.table[f, POOLED_SCALE, position] = inherited[1, f]
+        memory.table[f, ENDED, position] = inherited[2, f]
+        total += inherited[2, f]
+    _set_priors(emission, memory.table, memory.common[JUMPS], position)
     for f in range(len(emission.weights)):
         column = memory.table[f, :, position]
         level = memory.before[0] * (1.0 - emission.lag_mean[f])
-        level_variance = (JUMP_PRIOR * emission.level_variance[f] + memory.before[1]) / (JUMP_PRIOR + ended)
-        shape = min(emission.shape + inherited[0, f], max(emission.pool, emission.shape))
-        column[BASE_SHAPE] = shape
-        column[BASE_SCALE] = shape * (emission.scale + inherited[1, f]) / (emission.shape + inherited[0, f])
         column[SHAPE] = column[BASE_SHAPE]
         column[SCALE] = column[BASE_SCALE]
-        column[POOLED_SHAPE] = inherited[0, f]
-        column[POOLED_SCALE] = inherited[1, f]
-        column[ENDED] = inherited[2, f]
         column[SHARE] = (FAMILY_PRIOR * emission.weights[f] + inherited[2, f]) / total
         column[CENTRE] = level
-        column[PRECISION] = 1.0 / level_variance
         column[MEAN] = level
         column[MEAN + 1] = emission.lag_mean[f]
         column[MEAN + 2] = 0.0
         for i in range(9):
             column[ROOT + i] = 0.0
-        column[ROOT] = math.sqrt(level_variance)
+        column[ROOT] = math.sqrt(1.0 / column[PRECISION])
         column[ROOT + 4] = math.sqrt(emission.lag_variance[f])
         column[ROOT + 8] = math.sqrt(emission.drift_variance[f])
 
@@ -366,10 +375,14 @@ def _level_and_noise(emission, memory, position):
     return column[MEAN], math.sqrt(column[SCALE] / column[SHAPE])
 
 
+# Rows that a snapshot leaves out follow from the others.
+_KEPT_ROWS = [row for row in range(RESIDUAL) if row not in (BASE_SHAPE, BASE_SCALE, PRECISION)]
+
+
 @predictors.pack.register(Adaptive)
 def _pack(emission, memory, count):
     return {
-        "table": memory.table[:, :RESIDUAL, :count],
+        "table": memory.table[:, _KEPT_ROWS, :count],
         "common": memory.common[:INLIER, :count],
         "stream": memory.stream,
     }
@@ -377,6 +390,8 @@ def _pack(emission, memory, count):
 
 @predictors.unpack.register(Adaptive)
 def _unpack(emission, memory, count, arrays):
-    memory.table[:, :RESIDUAL, :count] = arrays["table"]
+    memory.table[:, _KEPT_ROWS, :count] = arrays["table"]
     memory.common[:INLIER, :count] = arrays["common"]
     memory.stream[:] = arrays["stream"]
+    for position in range(count):
+        _set_priors(emission, memory.table, memory.common[JUMPS], position)

@@ -3,7 +3,7 @@
 The posterior of the current segment's start is all that the policy looks at. Let r be the start of the last announced
 segment. An alarm is *raised* when the probability that a segment started at r + ``min_segment`` or later exceeds
 ``threshold``. While it is open its place follows the heaviest start (*relocated* when that leaves the published
-interval). It is *retracted* when the probability falls below ``retract`` before it is *confirmed*, which happens
+interval): also far off, when the path to the new place does not pass through the announced one. It is *retracted* when the probability falls below ``retract`` before it is *confirmed*, which happens
 ``confirm_after`` observations later or when the next alarm is raised.
 """
 
@@ -45,7 +45,7 @@ class AlarmPolicy(_Policy):
 
     def __new__(
         cls,
-        threshold: float = 0.95,
+        threshold: float = 0.98,
         retract: float = 0.5,
         confirm_after: int = 20,
         min_segment: int = 10,
@@ -206,33 +206,62 @@ def _remember_level(watch, starts, weights, levels, count, first):
 
 
 @kernel
-def follow(policy, watch, t, starts, weights, levels, noises, count, state, events, written):
-    """Apply the policy after observation ``t``; events go to rows ``written`` and on; returns how many rows are filled.
+def _moved_place(starts, weights, parents, count, first, before):
+    """The heaviest start from ``first`` on if it follows a start below ``before``: then it is the announced change in
+    another place, and not one more. -1 if it does not."""
+    best, most = -1, 0.0
+    for i in range(count):
+        if starts[i] >= first and weights[i] > most:
+            best, most = i, weights[i]
+    return starts[best] if best >= 0 and 0 <= parents[best] < before else -1
 
-    ``starts`` (ascending) and ``weights`` (summing to 1): the posterior of the current segment's start. ``levels`` and
-    ``noises``: the mean and standard deviation under each, read only where the policy has a least effect.
-    """
+
+@kernel
+def _retract(watch, t, state, events, written):
+    written = _write(events, written, RETRACTED, t, watch, state)
+    watch.places[STATUS] = IDLE
+    watch.places[INDEX] = watch.places[BEFORE]
+    return written
+
+
+@kernel
+def _follow_open(policy, watch, t, starts, weights, parents, count, state, events, written):
+    """Retract, relocate or confirm the alarm that is followed."""
     places, amounts = watch.places, watch.amounts
-    if places[STATUS] != IDLE:
-        first = places[BEFORE] + policy.min_segment
-        amounts[PROBABILITY] = _mass_from(starts, weights, count, first)
-        if places[STATUS] == OPEN and amounts[PROBABILITY] < policy.retract:
-            written = _write(events, written, RETRACTED, t, watch, state)
-            places[STATUS] = IDLE
-            places[INDEX] = places[BEFORE]
-        elif t - places[INDEX] >= policy.min_segment and (
-            _mass_from(starts, weights, count, places[INDEX] + policy.min_segment) > policy.threshold
-        ):
-            pass  # the next change has come: this one stays where it is
-        else:
-            index, low, high = _locate(starts, weights, count, first, places[INDEX] + policy.min_segment - 1)
-            places[INDEX] = index
-            if not places[LOW] <= index <= places[HIGH]:
-                places[LOW], places[HIGH] = low, high
-                written = _write(events, written, RELOCATED, t, watch, state)
+    first = places[BEFORE] + policy.min_segment
+    amounts[PROBABILITY] = _mass_from(starts, weights, count, first)
+    if places[STATUS] == OPEN and amounts[PROBABILITY] < policy.retract:
+        return _retract(watch, t, state, events, written)
+    last = places[INDEX] + policy.min_segment - 1
+    if _mass_from(starts, weights, count, last + 1) > policy.threshold:
+        moved = _moved_place(starts, weights, parents, count, last + 1, first)
+        if moved < 0 or (moved > places[RAISED_AT] and places[STATUS] == SETTLING):
+            return written  # the next change has come: this one stays where it is
+        if moved > places[RAISED_AT]:  # what was announced did not happen; something did later
+            return _retract(watch, t, state, events, written)
+        last = places[RAISED_AT]
+    index, low, high = _locate(starts, weights, count, first, last)
+    places[INDEX] = index
+    if not places[LOW] <= index <= places[HIGH]:
+        places[LOW], places[HIGH] = low, high
+        written = _write(events, written, RELOCATED, t, watch, state)
     if places[STATUS] == OPEN and t - places[RAISED_AT] >= policy.confirm_after:
         places[STATUS] = SETTLING
         written = _write(events, written, CONFIRMED, t, watch, state)
+    return written
+
+
+@kernel
+def follow(policy, watch, t, starts, weights, parents, levels, noises, count, state, events, written):
+    """Apply the policy after observation ``t``; events go to rows ``written`` and on; returns how many rows are filled.
+
+    ``starts`` (ascending) and ``weights`` (summing to 1): the posterior of the current segment's start. ``parents``: the
+    most probable start of the segment before each, -1 where it is not known. ``levels`` and ``noises``: the mean and
+    standard deviation under each, read only where the policy has a least effect.
+    """
+    places, amounts = watch.places, watch.amounts
+    if places[STATUS] != IDLE:
+        written = _follow_open(policy, watch, t, starts, weights, parents, count, state, events, written)
     first = places[INDEX] + policy.min_segment
     probability = _mass_from(starts, weights, count, first)
     if probability > policy.threshold:

@@ -27,12 +27,16 @@ _ROWS_AT_ONCE = 4096
 # Priors of "auto" for several channels, in units of the standardised stream.
 _LEVEL_WEIGHT = 0.1
 _DEFAULT_HAZARD = Beta(1.0, 500.0)
+_DEFAULT_MIN_DWELL = 4  # shorter excursions are outliers
+# Purposes of random numbers.
+_STATE, _FORECAST = 1, 2
+_FORECAST_DRAWS = 2000
 # Before anybody can be told: no probability exceeds this.
 _MUTED = AlarmPolicy()._replace(threshold=2.0)
 # Stands for the durations of a model whose hazard is learned.
 _NO_DURATION = Fixed(0)
 # How many parents of a start are remembered for smoothing, and the least share of one that is.
-_PARENTS = 16
+_PARENTS = 12
 _LEAST_SHARE = 1e-3
 
 
@@ -58,13 +62,13 @@ class OnlineDetector:
         alarm_policy: AlarmPolicy | None = None,
         prior: str | None = None,
         hazard: Beta | None = None,
-        min_dwell: int = 1,
+        min_dwell: int | None = None,
         outliers: float | None = None,
         lag: int = 64,
         max_hypotheses: int = 32,
         chains: int = 100,
         keep: int = 100,
-        warm_up: int = 30,
+        warm_up: int = 10,
     ) -> None:
         self.model = model
         self.seed = _checks.whole("seed", seed, 0)
@@ -72,7 +76,7 @@ class OnlineDetector:
         self.alarm_policy = alarm_policy
         self.prior = prior
         self.hazard = hazard
-        self.min_dwell = _checks.whole("min_dwell", min_dwell, 1)
+        self.min_dwell = min_dwell if min_dwell is None else _checks.whole("min_dwell", min_dwell, 1)
         self.outliers = outliers
         self.lag = _checks.whole("lag", lag, 8)
         self.max_hypotheses = _checks.whole("max_hypotheses", max_hypotheses, 2)
@@ -118,8 +122,8 @@ class OnlineDetector:
         assert self._engine is not None
         if rows.shape[1] != self._recent.shape[1]:
             raise ValueError(f"values have {rows.shape[1]} channels, the stream has {self._recent.shape[1]}")
-        if self._scaling is None:
-            emission_family.check_data(self._engine.emission, rows)
+        if isinstance(self.model, Model):
+            emission_family.check_data(self.model.emission, rows)
         self._time += len(rows)
         muted = 0
         if self._scaling is not None:
@@ -173,7 +177,7 @@ class OnlineDetector:
         self._engine = LeftToRight(
             emission,
             duration if duration is not None else _NO_DURATION,
-            hazard.learned_hazard(learned, self.min_dwell) if learned else hazard.duration_hazard(duration),
+            hazard.learned_hazard(learned, self._min_dwell()) if learned else hazard.duration_hazard(duration),
             cap=self.max_hypotheses,
             lag=self.lag,
             parents=_PARENTS,
@@ -194,6 +198,11 @@ class OnlineDetector:
         identity = tuple(tuple(float(i == j) for j in range(channels)) for i in range(channels))
         return MultivariateNormal((0.0,) * channels, _LEVEL_WEIGHT, float(channels + 2), identity)
 
+    def _min_dwell(self) -> int:
+        if self.min_dwell is not None:
+            return self.min_dwell
+        return _DEFAULT_MIN_DWELL if self.model == AUTO else 1
+
     # What it says
 
     @property
@@ -201,16 +210,19 @@ class OnlineDetector:
         """Observations seen."""
         return self._time
 
-    def _view(self) -> LeftToRight | None:
-        """The engine; while first values are held back, one that has caught up on them."""
+    def _caught_up(self) -> OnlineDetector:
+        """Itself; while first values are held back, a copy that has taken them in with the units known so far."""
         if self._scaling is None or not len(self._scaling.held):
-            return self._engine
-        caught_up = copy.deepcopy(self)
-        assert caught_up._scaling is not None
-        rows = caught_up._scaling.held
-        caught_up._scaling.learn(rows)
-        caught_up._advance(caught_up._scaling.take(rows)[0], _MUTED)
-        return caught_up._engine
+            return self
+        view = copy.deepcopy(self)
+        assert view._scaling is not None
+        rows, view._scaling.held = view._scaling.held, view._scaling.held[:0]
+        view._scaling.learn(rows)
+        view._advance(view._scaling.take(rows)[0], _MUTED)
+        return view
+
+    def _view(self) -> LeftToRight | None:
+        return self._caught_up()._engine
 
     @property
     def change_points(self) -> tuple[ChangePoint, ...]:
@@ -260,6 +272,49 @@ class OnlineDetector:
             return 0.0
         starts, weights = engine.starts()
         return float(weights[(engine.time - starts <= last) & (starts > 0)].sum())
+
+    @property
+    def state(self) -> StateEstimate | None:
+        """The state that the stream is in; None before the first observation."""
+        view = self._caught_up()
+        if view._engine is None or view._engine.time == 0:
+            return None
+        found = view._engine.state(list(view.change_points), view._generator(_STATE))
+        return found._replace(parameters=view._in_units(found.parameters))
+
+    def forecast(self, h: int = 1) -> Forecast:
+        """What the next ``h`` observations will be: mean, median, 5% and 95% quantiles of each."""
+        _checks.whole("h", h, 1)
+        view = self._caught_up()
+        if view._engine is None or view._engine.time == 0:
+            raise ValueError("forecast needs at least one observation")
+        paths = view._engine.simulate(h, _FORECAST_DRAWS, view._recent, view._generator(_FORECAST))
+        if view._scaling is not None:
+            units = np.where(view._scaling.scale > 0.0, view._scaling.scale, 1.0)
+            paths = paths * units + view._scaling.location
+        paths = paths[:, :, 0] if paths.shape[2] == 1 else paths
+        low, median, high = np.quantile(paths, [0.05, 0.5, 0.95], axis=0)
+        return Forecast(paths.mean(axis=0), median, low, high)
+
+    def _generator(self, purpose: int) -> np.random.Generator:
+        """Random numbers for one answer: the same whenever it is asked for at the same time."""
+        return np.random.default_rng([self.seed, self._time, purpose])
+
+    def _in_units(self, parameters: dict[str, float]) -> dict[str, float]:
+        """Levels and spreads as the stream is measured."""
+        if self._scaling is None:
+            return parameters
+        location, scale = self._scaling.location, np.where(self._scaling.scale > 0.0, self._scaling.scale, 1.0)
+        converted = {}
+        for name, value in parameters.items():
+            kind, _, channel = name.partition("[")
+            i = int(channel[:-1]) if channel.endswith("]") and kind in ("mean", "sd") else 0
+            if kind == "mean":
+                value = value * scale[i] + location[i]
+            elif kind in ("sd", "drift"):
+                value = value * scale[i]
+            converted[name] = float(value)
+        return converted
 
     # Snapshots
 

@@ -7,10 +7,10 @@ from typing import Any
 import numpy as np
 
 from ishsmm_stream._jit import kernel
-from ishsmm_stream.online import alarms, predictors, run_length, smoothing
+from ishsmm_stream.online import alarms, forecasting, predictors, run_length, smoothing
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
 from ishsmm_stream.online.hazard import Hazard
-from ishsmm_stream.online.results import ChangePoint
+from ishsmm_stream.online.results import ChangePoint, StateEstimate
 from ishsmm_stream.online.run_length import COUNT, DISCARDED, LOG_EVIDENCE, TIME
 
 # The most probable path is searched for change points to settle once in so many observations.
@@ -18,7 +18,7 @@ SETTLE_EVERY = 8
 
 
 @kernel
-def _posterior_of_start(emission, memory, filter, asks_level, starts, weights, levels, noises):
+def _posterior_of_start(emission, memory, filter, asks_level, starts, weights, parents, levels, noises):
     """The hypotheses in the order of their starts, as the alarm policy reads them. Returns the heaviest start."""
     count = filter.clock[COUNT]
     heaviest = 0
@@ -26,6 +26,8 @@ def _posterior_of_start(emission, memory, filter, asks_level, starts, weights, l
         position = filter.order[i]
         starts[i] = filter.start[position]
         weights[i] = filter.weight[position]
+        parent = filter.slot_parent[filter.slot[position]]
+        parents[i] = filter.slot_start[parent] if parent != run_length.NOBODY else -1
         if weights[i] > weights[heaviest]:
             heaviest = i
         if asks_level:
@@ -40,15 +42,26 @@ def extend(
     """Take rows ``first`` to ``last - 1`` of ``y`` in. ``written`` counts the rows filled of (events, settled)."""
     cap = filter.start.shape[0]
     likelihood, weights, levels, noises = np.empty(cap), np.empty(cap), np.empty(cap), np.empty(cap)
-    starts = np.empty(cap, dtype=np.int64)
+    starts, parents = np.empty(cap, dtype=np.int64), np.empty(cap, dtype=np.int64)
     asks_level = policy.min_effect > 0.0 or policy.min_effect_sd > 0.0
     n_events, n_settled = written
     for row in range(first, last):
         run_length.advance(emission, duration, hazard, filter, memory, y, row, least_share, likelihood)
-        state = _posterior_of_start(emission, memory, filter, asks_level, starts, weights, levels, noises)
+        state = _posterior_of_start(emission, memory, filter, asks_level, starts, weights, parents, levels, noises)
         time = filter.clock[TIME]
         n_events = alarms.follow(
-            policy, watch, time - 1, starts, weights, levels, noises, filter.clock[COUNT], state, events, n_events
+            policy,
+            watch,
+            time - 1,
+            starts,
+            weights,
+            parents,
+            levels,
+            noises,
+            filter.clock[COUNT],
+            state,
+            events,
+            n_events,
         )
         if time % SETTLE_EVERY == 0:
             n_settled = smoothing.settle(hazard, filter, settled, n_settled)
@@ -116,6 +129,31 @@ class LeftToRight:
                 if total >= smoothing.LEAST_PROBABILITY:
                     found.append(ChangePoint(index, float(total), int(low), int(high)))
         return found
+
+    def state(self, change_points: list[ChangePoint], rng: np.random.Generator) -> StateEstimate:
+        """The segment that the most probable path is in. Every segment is a state of its own, named by its start."""
+        since = int(smoothing.most_probable_path(self.filter)[-1])
+        low = high = since
+        if change_points and change_points[-1].index == since:
+            low, high = change_points[-1].low, change_points[-1].high
+        starts, weights = self.starts()
+        position = int(np.argmax(self.filter.start[: self._count] == since))
+        return StateEstimate(
+            id=since,
+            since=since,
+            probability=float(weights[(starts >= low) & (starts <= high)].sum()),
+            parameters=forecasting.estimate(self.emission, self.memory, position, rng),
+            visits=1,
+        )
+
+    def simulate(self, steps: int, draws: int, recent: np.ndarray, rng: np.random.Generator) -> np.ndarray:
+        """(draws, steps, channels) continuations of the stream."""
+        channels = recent.shape[1]
+        paths = np.empty((draws, steps, channels))
+        forecasting.simulate_paths(
+            self.emission, self.duration, self.hazard, self.filter, self.memory, recent, rng, paths
+        )
+        return paths
 
     def arrays(self) -> dict[str, np.ndarray]:
         """Everything that the next observation depends on, by name, without the room that is not in use."""

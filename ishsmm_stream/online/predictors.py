@@ -14,8 +14,7 @@ from ishsmm_stream._jit import by_family
 from ishsmm_stream.model import emissions
 from ishsmm_stream.model.emissions import family
 
-CONJUGATE = (
-    emissions.Normal,
+CONJUGATE = (  # Normal has a faster predictor of its own
     emissions.MultivariateNormal,
     emissions.Poisson,
     emissions.Categorical,

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
+import numpy as np
+
 from ishsmm_stream.batch.change_points import ChangePoint
 
 __all__ = ["Alarm", "ChangePoint", "Event", "Forecast", "StateEstimate"]
@@ -42,9 +44,12 @@ class Alarm(NamedTuple):
 
 
 class Forecast(NamedTuple):
-    """Marginal predictions of the next observations, one row an observation, one column a channel."""
+    """Marginal predictions of the next observations: entry j belongs to the (j + 1)th from now; (h,), or (h, channels).
 
-    mean: object
-    median: object
-    low: object  # 5% and 95% quantiles
-    high: object
+    By simulation, with outliers left out; the quantiles' own error is about 2% of the spread.
+    """
+
+    mean: np.ndarray
+    median: np.ndarray
+    low: np.ndarray  # 5% and 95% quantiles
+    high: np.ndarray

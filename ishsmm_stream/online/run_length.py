@@ -77,6 +77,13 @@ def make_run_length(grid: int, cap: int, lag: int, parents: int) -> RunLength:
 
 
 @kernel
+def _rounded(value):
+    """``value`` to 16 bits: the memory of the lag need not be more exact, and snapshots stay small."""
+    shifted = value * 137438953473.0  # 2^37 + 1, Veltkamp's splitting of 53 bits
+    return shifted - (shifted - value)
+
+
+@kernel
 def _free_slots(filter):
     """Renumber the slots that something refers to, so that the others are free again."""
     lag = filter.record_slot.shape[0]
@@ -163,8 +170,8 @@ def _record_parents(filter, t, slot, shares, total, least_share):
         if shares[i] >= least and shares[i] > 0.0:
             parent = filter.slot[i]
             filter.parent_slot[record, kept] = parent
-            filter.parent_share[record, kept] = shares[i] / total
-            log_path = math.log(shares[i] / total) + filter.slot_log[parent]
+            filter.parent_share[record, kept] = _rounded(shares[i] / total)
+            log_path = _rounded(math.log(shares[i] / total) + filter.slot_log[parent])
             if log_path > best:
                 best = log_path
                 filter.slot_parent[slot] = parent
@@ -217,7 +224,7 @@ def _begin(hazard, filter, newborn, t, slot):
     filter.slot_start[slot] = t
     for g in range(newborn.shape[0]):
         filter.mass[position, g] = newborn[g]
-        filter.slot_birth[slot, g] = newborn[g] / top if top > 0.0 else 0.0
+        filter.slot_birth[slot, g] = _rounded(newborn[g] / top) if top > 0.0 else 0.0
     return position
 
 
@@ -268,6 +275,17 @@ def _give_birth(emission, duration, hazard, filter, memory, t, least_share):
 
 
 @kernel
+def _add_up(mass, weight, count):
+    """weight <- mass summed over the grid."""
+    for i in range(count):
+        total = 0.0
+        row = mass[i]
+        for g in range(row.shape[0]):
+            total += row[g]
+        weight[i] = total
+
+
+@kernel
 def _weigh(filter, likelihood, log_top):
     """Multiply every mass with its hypothesis's likelihood (divided by e^log_top) and normalise."""
     count = filter.clock[COUNT]
@@ -285,11 +303,11 @@ def _weigh(filter, likelihood, log_top):
             total += weight[i] * likelihood[i]
     for i in range(count):
         factor = likelihood[i] / total
-        weight[i] *= factor
         row = mass[i]
         for g in range(row.shape[0]):
             value = row[g] * factor
             row[g] = value if value > 1e-250 else 0.0  # denormal numbers are slow
+    _add_up(mass, weight, count)
     filter.amounts[LOG_EVIDENCE] += log_top + math.log(total)
 
 
@@ -305,7 +323,7 @@ def advance(emission, duration, hazard, filter, memory, y, row, least_share, lik
 
 # Snapshots: plain Python
 
-_BY_HYPOTHESIS = ("start", "order", "weight", "mass", "slot")
+_BY_HYPOTHESIS = ("start", "order", "mass", "slot")
 _BY_SLOT = ("slot_start", "slot_birth", "slot_parent", "slot_log")
 _BY_RECORD = ("record_slot", "record_reference", "parent_count")
 
@@ -343,6 +361,7 @@ def unpack(filter: RunLength, arrays: dict[str, np.ndarray]) -> None:
     filter.amounts[:] = arrays["amounts"]
     for name, size in _sizes(filter).items():
         getattr(filter, name)[:size] = arrays[name]
+    _add_up(filter.mass, filter.weight, filter.clock[COUNT])
     in_use = _parents_in_use(filter)
     filter.parent_slot[in_use] = arrays["parent_slot"]
     filter.parent_share[in_use] = arrays["parent_share"]

@@ -25,7 +25,7 @@ class SnapshotError(ValueError):
 def write(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     """``header`` (anything JSON can hold) and ``arrays`` as bytes."""
     described = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
-    head = json.dumps({"header": header, "arrays": described}, separators=(",", ":")).encode()
+    head = zlib.compress(json.dumps({"header": header, "arrays": described}, separators=(",", ":")).encode(), 9)
     body = zlib.compress(b"".join(_shuffled(array) for array in arrays.values()), 9)
     return _FIXED.pack(_MAGIC, VERSION, zlib.crc32(head + body), len(head)) + head + body
 
@@ -43,7 +43,7 @@ def read(data: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     rest = data[_FIXED.size :]
     if zlib.crc32(rest) != checksum:
         raise SnapshotError(f"the snapshot is damaged or cut off: its {len(data)} bytes do not match their checksum")
-    described = json.loads(rest[:head_length])
+    described = json.loads(zlib.decompress(rest[:head_length]))
     body = zlib.decompress(rest[head_length:])
     arrays: dict[str, np.ndarray] = {}
     offset = 0
