@@ -36,8 +36,11 @@ format: setup  ## let ruff format the code
 calibrate: setup  ## the long statistical runs: joint-distribution tests and simulation-based calibration
 	$(BIN)/python -m pytest -n auto -m long
 
-bench: setup  ## speed against a peer in the same run
+bench: setup  ## speed and detection against peers in the same run (about an hour; --quick versions: make bench QUICK=--quick)
 	$(BIN)/python benchmarks/sweep.py
+	$(BIN)/python benchmarks/online.py $(QUICK)
+	$(BIN)/python benchmarks/stream.py $(QUICK)
+	$(BIN)/python benchmarks/delay.py $(QUICK)
 
 clean:  ## remove what the targets made
 	rm -rf .venv build dist out *.egg-info

@@ -24,8 +24,8 @@ _SMALLEST_EXPONENT = -700.0
 
 
 class Work(NamedTuple):
-    """Room for the functions below. The ``bits`` are the same memory read as whole numbers; loops that touch only one of
-    the two are what the compiler vectorises."""
+    """Room for the functions below. The ``bits`` are the same memory read as whole numbers; loops that touch only one
+    of the two are what the compiler vectorises."""
 
     x: np.ndarray
     x_bits: np.ndarray

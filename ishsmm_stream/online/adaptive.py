@@ -36,8 +36,8 @@ FAMILY_PRIOR = 4.0  # what the families' weights count before any segment has en
 class Adaptive(NamedTuple):
     """Priors, in units of the standardised stream. One entry a family in each tuple.
 
-    noise variance s2 ~ InvGamma(shape, scale); coefficients ~ N((level, lag_mean, 0), s2 diag(variances)): a coefficient
-    with variance 0 is held at its mean.
+    noise variance s2 ~ InvGamma(shape, scale); coefficients ~ N((level, lag_mean, 0), s2 diag(variances)): a
+    coefficient with variance 0 is held at its mean.
     """
 
     weights: tuple[float, ...]

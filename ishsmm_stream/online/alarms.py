@@ -3,8 +3,9 @@
 The posterior of the current segment's start is all that the policy looks at. Let r be the start of the last announced
 segment. An alarm is *raised* when the probability that a segment started at r + ``min_segment`` or later exceeds
 ``threshold``. While it is open its place follows the heaviest start (*relocated* when that leaves the published
-interval): also far off, when the path to the new place does not pass through the announced one. It is *retracted* when the probability falls below ``retract`` before it is *confirmed*, which happens
-``confirm_after`` observations later or when the next alarm is raised.
+interval), also far off, as long as the path to the new place does not pass through the announced one. It is *retracted*
+when the probability falls below ``retract`` before it is *confirmed*, which happens ``confirm_after`` observations
+later or when the next alarm is raised.
 """
 
 from __future__ import annotations
@@ -116,8 +117,8 @@ PROBABILITY, LEVEL_BEFORE = range(2)
 IDLE, OPEN, SETTLING = 0, 1, 2  # STATUS: no alarm is followed; raised; confirmed and still followed
 
 # Columns of the event buffer.
-KIND, AT, ALARM, E_INDEX, E_PROBABILITY, E_LOW, E_HIGH, E_STATE = range(8)
-EVENT_NUMBERS = 8
+KIND, AT, ALARM, E_INDEX, E_PROBABILITY, E_LOW, E_HIGH, E_STATE, E_BEFORE = range(9)
+EVENT_NUMBERS = 9
 MOST_EVENTS = 3  # an observation can confirm one alarm, raise another and relocate none, or relocate and confirm
 
 
@@ -145,6 +146,7 @@ def _write(events, count, kind, t, watch, state):
     row[E_LOW] = places[LOW]
     row[E_HIGH] = places[HIGH]
     row[E_STATE] = state
+    row[E_BEFORE] = places[BEFORE]
     return count + 1
 
 
@@ -255,9 +257,9 @@ def _follow_open(policy, watch, t, starts, weights, parents, count, state, event
 def follow(policy, watch, t, starts, weights, parents, levels, noises, count, state, events, written):
     """Apply the policy after observation ``t``; events go to rows ``written`` and on; returns how many rows are filled.
 
-    ``starts`` (ascending) and ``weights`` (summing to 1): the posterior of the current segment's start. ``parents``: the
-    most probable start of the segment before each, -1 where it is not known. ``levels`` and ``noises``: the mean and
-    standard deviation under each, read only where the policy has a least effect.
+    ``starts`` (ascending) and ``weights`` (summing to 1): the posterior of the current segment's start. ``parents``:
+    the most probable start of the segment before each, -1 where it is not known. ``levels`` and ``noises``: the mean
+    and standard deviation under each, read only where the policy has a least effect.
     """
     places, amounts = watch.places, watch.amounts
     if places[STATUS] != IDLE:

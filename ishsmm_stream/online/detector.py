@@ -43,6 +43,17 @@ _LEAST_SHARE = 1e-3
 class OnlineDetector:
     """Follows one stream. What it says depends on its settings, the seed and the values, never on how they are batched.
 
+    ``model``: "auto", which fits itself to whatever is measured, or a model made by a preset.
+    ``threshold``: the probability of a change at which an alarm is raised; ``alarm_policy``: the whole policy instead.
+    ``prior``: "auto" reads the model's priors in units of the stream's first ``warm_up`` values (their median and
+    spread), "model" takes them as they are; the default is "auto" for model="auto" only.
+    ``hazard``: a Beta prior of a constant hazard that is learned, in place of the model's durations; segments then last
+    at least ``min_dwell``.
+    ``outliers``: the probability of a reading that belongs to no segment, for emissions.Normal and model="auto".
+    ``lag``: how many observations back answers are still revised. ``max_hypotheses``: starts of the current segment
+    that are held side by side (no state returns). ``chains``: weighted chains (states recur).
+    ``keep``: settled change points and alarms that are remembered.
+
     >>> import numpy as np
     >>> detector = OnlineDetector()
     >>> rng = np.random.default_rng(0)
@@ -92,7 +103,8 @@ class OnlineDetector:
         self._scaling: Scaling | None = None
         self._recent = np.empty((0, 1))  # rows that an autoregression looks back at
         self._time = 0
-        self._log_units = 0.0  # what standardising takes from ln p(y)
+        self._log_first = 0.0  # the engine's ln p of the first values
+        self._counted = 0  # values since then
 
     def _check_model(self) -> None:
         if isinstance(self.model, str):
@@ -143,18 +155,24 @@ class OnlineDetector:
         earlier = len(self._recent)
         y = np.concatenate([self._recent, rows]) if earlier else rows
         buffer, settled = self._engine.extend(np.ascontiguousarray(y), earlier, policy, self._watch)
+        if policy is _MUTED:
+            self._log_first = self._engine.log_evidence
+        else:
+            self._counted += int(np.sum(~np.isnan(rows).any(axis=1)))
         if self._look_back:
             self._recent = y[-self._look_back :].copy()
         for row in settled:
             self._settled.append(_settled_change_point(row))
         events = alarms.read_events(buffer)
-        for event in events:
-            self._note(event)
+        for event, row in zip(events, buffer, strict=True):
+            self._note(event, int(row[alarms.E_BEFORE]))
         return events
 
-    def _note(self, event: Event) -> None:
-        """Keep the list of alarms in step with the events."""
+    def _note(self, event: Event, before: int) -> None:
+        """Keep the list of alarms in step with the events; ``before``: the start announced before this alarm."""
         if event.kind == "raised":
+            if self._alarms and self._alarms[-1].status != "retracted":
+                self._alarms[-1] = self._alarms[-1]._replace(index=before)  # settled where it was refined to
             self._alarms.append(Alarm(event.alarm, event.index, event.at, "raised"))
             return
         status = {"confirmed": "confirmed", "retracted": "retracted"}.get(event.kind)
@@ -241,7 +259,10 @@ class OnlineDetector:
     @property
     def log_evidence(self) -> float:
         """ln p(values seen); with automatic priors, of those after the first values, which set the units."""
-        return self._engine.log_evidence if self._engine else 0.0
+        if self._engine is None:
+            return 0.0
+        log_scale = self._scaling.log_scale if self._scaling is not None else 0.0
+        return self._engine.log_evidence - self._log_first - self._counted * log_scale
 
     @property
     def discarded(self) -> float:
@@ -321,6 +342,7 @@ class OnlineDetector:
     def snapshot(self) -> bytes:
         """Everything as bytes: ``restore`` goes on from them as if nothing had happened."""
         header = {"settings": self._settings(), "time": self._time, "channels": self._recent.shape[1]}
+        header |= {"log_first": self._log_first, "counted": self._counted}
         header["alarms"] = [list(alarm) for alarm in self._alarms]
         arrays = {"places": self._watch.places, "amounts_watched": self._watch.amounts, "recent": self._recent}
         arrays["settled"] = np.array(self._settled, dtype=np.float64).reshape(-1, 4)
@@ -350,6 +372,7 @@ class OnlineDetector:
             **settings,
         )
         detector._time = header["time"]
+        detector._log_first, detector._counted = header["log_first"], header["counted"]
         detector._watch = Watch(arrays["places"], arrays["amounts_watched"])
         detector._alarms.extend(Alarm(*alarm) for alarm in header["alarms"])
         detector._settled.extend(_settled_change_point(row) for row in arrays["settled"])

@@ -11,8 +11,8 @@ added up. For smoothing over the lag each start remembers who its parents were. 
     P(starts | y) = P(last start | y) x P(its parent | the data before it) x P(that one's parent | ...) x ...
 
 so that shares of parents are all that is needed, for sums (``smoothing``) as for the most probable path. A parent j of
-a start s has, at hazard g, a weight proportional to share_j birth_j(g) ((1 - g) / (1 - g*))^n / birth_j(g*), where g* is
-the hazard at which the share was taken and n the risks that the segment from j to s survived: the birth masses of
+a start s has, at hazard g, a weight proportional to share_j birth_j(g) ((1 - g) / (1 - g*))^n / birth_j(g*), where g*
+is the hazard at which the share was taken and n the risks that the segment from j to s survived: the birth masses of
 starts are kept in *slots* as long as something refers to them.
 """
 

@@ -62,12 +62,10 @@ class Scaling:
             self.location[channel], self.scale[channel] = location_and_scale(values[:, channel])
         self.is_warm = True
 
-    def copy(self) -> Scaling:
-        """An independent copy."""
-        other = Scaling(len(self.scale), self.warm_up)
-        other.location, other.scale, other.held = self.location.copy(), self.scale.copy(), self.held.copy()
-        other.is_warm = self.is_warm
-        return other
+    @property
+    def log_scale(self) -> float:
+        """What standardising a row takes from ln p; channels whose scale is unknown do not count."""
+        return float(np.sum(np.log(self.scale[self.scale > 0.0])))
 
     def _standardise(self, rows: np.ndarray) -> np.ndarray:
         result = np.empty_like(rows)
