@@ -28,6 +28,7 @@ from ishsmm_stream.online import _vectorised as vectorised
 from ishsmm_stream.online import predictors
 
 _DIMENSION = 3
+ABSURD = 1e5  # a move between two readings, in units of the standardised stream
 JUMP_PRIOR = 4.0  # what the prior variance of levels counts, in segments
 LARGEST_JUMP = 1e4  # squared, in units of s2: one enormous jump does not make the next one expected
 FAMILY_PRIOR = 4.0  # what the families' weights count before any segment has ended, in segments
@@ -119,11 +120,11 @@ class AdaptiveMemory(NamedTuple):
     common: np.ndarray  # (rows, cap)
     inherited: np.ndarray  # (3, families): pooled shape and scale and ended segments, as the next newborn takes them
     before: np.ndarray  # (2,): the level and the sum of squared jumps, as the next newborn takes them
-    stream: np.ndarray  # (2,) observations seen, the last value
+    stream: np.ndarray  # (3,) observations seen, the last value that may be looked back at, values skipped since
     work: vectorised.Work
 
 
-TIME, LAST = 0, 1
+TIME, LAST, SKIPPED = 0, 1, 2
 
 
 @predictors.make_memory.register(Adaptive)
@@ -136,7 +137,7 @@ def _make_memory(emission, cap):
         common=np.zeros((_COMMON_ROWS, cap)),
         inherited=np.zeros((3, families)),
         before=np.zeros(2),
-        stream=np.zeros(2),
+        stream=np.zeros(3),
         work=vectorised.make_work(cap),
     )
 
@@ -366,7 +367,18 @@ def _learn(emission, memory, y, row, count):
         seen[i] += 1.0
     for f in range(table.shape[0]):
         _regress(table[f], inlier, count)
-    memory.stream[LAST] = value
+    _look_back_at(memory.stream, value)
+
+
+@kernel
+def _look_back_at(stream, value):
+    """Autoregressions look back at the last value. An absurd one is skipped, twice in a row at most: as a regressor it
+    would explain anything that follows."""
+    if abs(value - stream[LAST]) <= ABSURD or stream[SKIPPED] >= 2.0:
+        stream[LAST] = value
+        stream[SKIPPED] = 0.0
+    else:
+        stream[SKIPPED] += 1.0
 
 
 @predictors.level_and_noise.register(Adaptive)

@@ -234,6 +234,8 @@ def _follow_open(policy, watch, t, starts, weights, parents, count, state, event
     amounts[PROBABILITY] = _mass_from(starts, weights, count, first)
     if places[STATUS] == OPEN and amounts[PROBABILITY] < policy.retract:
         return _retract(watch, t, state, events, written)
+    if amounts[PROBABILITY] < policy.retract:
+        return written  # confirmed, and now in doubt: there is no better place for it
     last = places[INDEX] + policy.min_segment - 1
     if _mass_from(starts, weights, count, last + 1) > policy.threshold:
         moved = _moved_place(starts, weights, parents, count, last + 1, first)
