@@ -18,6 +18,7 @@ from ishsmm_stream.model.priors import Beta
 from ishsmm_stream.online import adaptive, alarms, hazard, smoothing, snapshot
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
 from ishsmm_stream.online.left_to_right import LeftToRight
+from ishsmm_stream.online.recurring import Recurring
 from ishsmm_stream.online.results import Alarm, ChangePoint, Event, Forecast, StateEstimate
 from ishsmm_stream.online.scaling import Scaling
 
@@ -38,6 +39,7 @@ _NO_DURATION = Fixed(0)
 # How many parents of a start are remembered for smoothing, and the least share of one that is.
 _PARENTS = 12
 _LEAST_SHARE = 1e-3
+_MAX_STATES = 16  # of a chain; the one least likely to return makes room
 
 
 class OnlineDetector:
@@ -51,7 +53,8 @@ class OnlineDetector:
     at least ``min_dwell``.
     ``outliers``: the probability of a reading that belongs to no segment, for emissions.Normal and model="auto".
     ``lag``: how many observations back answers are still revised. ``max_hypotheses``: starts of the current segment
-    that are held side by side (no state returns). ``chains``: weighted chains (states recur).
+    that are held side by side (no state returns). ``chains``: weighted chains, rejuvenated over the lag every
+    ``move_every`` observations, 0: never (states recur).
     ``keep``: settled change points and alarms that are remembered.
 
     >>> import numpy as np
@@ -78,6 +81,7 @@ class OnlineDetector:
         lag: int = 64,
         max_hypotheses: int = 32,
         chains: int = 100,
+        move_every: int = 0,
         keep: int = 100,
         warm_up: int = 10,
     ) -> None:
@@ -92,6 +96,7 @@ class OnlineDetector:
         self.lag = _checks.whole("lag", lag, 8)
         self.max_hypotheses = _checks.whole("max_hypotheses", max_hypotheses, 2)
         self.chains = _checks.whole("chains", chains, 2)
+        self.move_every = _checks.whole("move_every", move_every, 0)
         self.keep = _checks.whole("keep", keep, 1)
         self.warm_up = _checks.whole("warm_up", warm_up, 2)
         self._check_model()
@@ -99,7 +104,7 @@ class OnlineDetector:
         self._watch = alarms.make_watch()
         self._alarms: deque[Alarm] = deque(maxlen=keep)
         self._settled: deque[ChangePoint] = deque(maxlen=keep)
-        self._engine: LeftToRight | None = None
+        self._engine: LeftToRight | Recurring | None = None
         self._scaling: Scaling | None = None
         self._recent = np.empty((0, 1))  # rows that an autoregression looks back at
         self._time = 0
@@ -115,6 +120,8 @@ class OnlineDetector:
             _checks.one_of("prior", self.prior, (AUTO, "model"))
         if self.hazard is not None and not isinstance(self.hazard, Beta):
             raise ValueError(f"hazard must be ishsmm_stream.priors.Beta(a, b) or None, got {self.hazard!r}")
+        if isinstance(self.model, Model) and not self.model.is_renewal and (self.hazard or self.outliers):
+            raise ValueError("hazard and outliers are for models in which no state returns, such as ishsmm_stream.ilr")
         if self.outliers is not None and not 0.0 <= _checks.number("outliers", self.outliers) < 1.0:
             raise ValueError(f"outliers must be a probability below 1, got {self.outliers!r}")
 
@@ -183,34 +190,41 @@ class OnlineDetector:
 
     def _prepare(self, channels: int) -> None:
         """Build the engine for this many channels."""
-        emission, duration = self._emission(channels), None
         if isinstance(self.model, Model):
-            duration = self.model.duration
-            if emission_family.channels(self.model.emission) != channels:
-                expected = emission_family.channels(self.model.emission)
+            expected = emission_family.channels(self.model.emission)
+            if expected != channels:
                 raise ValueError(f"values have {channels} channels, but the model's emission takes {expected}")
-        learned = self.hazard or (_DEFAULT_HAZARD if self.model == AUTO else None)
-        self._look_back = _look_back(emission)
+        self._engine = self._make_engine(channels)
+        self._look_back = _look_back(self._engine.emission)
         self._recent = np.empty((0, channels))
-        self._engine = LeftToRight(
-            emission,
-            duration if duration is not None else _NO_DURATION,
+        if (self.prior or (AUTO if self.model == AUTO else "model")) == AUTO:
+            self._scaling = Scaling(channels, self.warm_up)
+
+    def _make_engine(self, channels: int) -> LeftToRight | Recurring:
+        if isinstance(self.model, Model) and not self.model.is_renewal:
+            return Recurring(
+                self.model,
+                chains=self.chains,
+                lag=self.lag,
+                max_states=_MAX_STATES,
+                move_every=self.move_every,
+                seed=self.seed,
+            )
+        learned = self.hazard or (_DEFAULT_HAZARD if self.model == AUTO else None)
+        duration = self.model.duration if isinstance(self.model, Model) else _NO_DURATION
+        return LeftToRight(
+            self._emission(channels),
+            duration,
             hazard.learned_hazard(learned, self._min_dwell()) if learned else hazard.duration_hazard(duration),
             cap=self.max_hypotheses,
             lag=self.lag,
             parents=_PARENTS,
             least_share=_LEAST_SHARE,
         )
-        if (self.prior or (AUTO if self.model == AUTO else "model")) == AUTO:
-            self._scaling = Scaling(channels, self.warm_up)
 
     def _emission(self, channels: int) -> Any:
         if isinstance(self.model, Model):
-            if not self.model.is_renewal:
-                raise NotImplementedError("recurring states")
-            if self.outliers:
-                return adaptive.with_outliers(self.model.emission, self.outliers)
-            return self.model.emission
+            return adaptive.with_outliers(self.model.emission, self.outliers) if self.outliers else self.model.emission
         if channels == 1:
             return adaptive.automatic(adaptive.OUTLIERS if self.outliers is None else self.outliers)
         identity = tuple(tuple(float(i == j) for j in range(channels)) for i in range(channels))
@@ -239,7 +253,7 @@ class OnlineDetector:
         view._advance(view._scaling.take(rows)[0], _MUTED)
         return view
 
-    def _view(self) -> LeftToRight | None:
+    def _view(self) -> LeftToRight | Recurring | None:
         return self._caught_up()._engine
 
     @property
@@ -271,8 +285,9 @@ class OnlineDetector:
 
     @property
     def n_states(self) -> int:
-        """How many states there have been."""
-        return len(self.change_points) + 1
+        """How many states there have been; where none returns, the change points still remembered and one more."""
+        engine = self._view()
+        return engine.n_states(len(self.change_points)) if engine and engine.time else 0
 
     def run_length(self, *quantiles: float) -> tuple[int, ...]:
         """Quantiles of the number of observations in the current segment; 5%, 50% and 95% unless told otherwise."""
@@ -404,6 +419,7 @@ class OnlineDetector:
             "lag": self.lag,
             "max_hypotheses": self.max_hypotheses,
             "chains": self.chains,
+            "move_every": self.move_every,
             "keep": self.keep,
             "warm_up": self.warm_up,
         }

@@ -107,6 +107,10 @@ class LeftToRight:
         """Mass of the hypotheses that the cap dropped, added up."""
         return float(self.filter.amounts[DISCARDED])
 
+    def n_states(self, change_points: int) -> int:
+        """Every segment is a state of its own."""
+        return change_points + 1
+
     def starts(self) -> tuple[np.ndarray, np.ndarray]:
         """The posterior of the current segment's start: indices, ascending, and probabilities."""
         order = self.filter.order[: self.filter.clock[COUNT]]

@@ -1,0 +1,104 @@
+"""Predictions from statistics that stay the same for many observations: what does not depend on y is computed once.
+
+Of all the states that the chains know, an observation changes only the current ones. A family that has something to
+save registers itself; for the others the statistics themselves are used.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ishsmm_stream._jit import by_family, kernel
+from ishsmm_stream._special import LOG_PI
+from ishsmm_stream.model import emissions
+from ishsmm_stream.model.emissions import family
+
+_UNPREPARED = (
+    emissions.MultivariateNormal,
+    emissions.Poisson,
+    emissions.Categorical,
+    emissions.Autoregressive,
+    emissions.Mixed,
+)
+
+
+@by_family
+def prepared_size(prior):
+    """How many numbers ``prepare`` writes."""
+
+
+@by_family
+def prepare(prior, stats, numbers):
+    """Write into ``numbers`` what a prediction from ``stats`` needs."""
+
+
+@by_family
+def log_predictive(prior, stats, numbers, y, t):
+    """``family.log_predictive`` from statistics for which ``numbers`` were prepared."""
+
+
+def _nothing_to_prepare(prior):
+    return 1  # so that arrays are never empty
+
+
+def _leave(prior, stats, numbers):
+    pass
+
+
+def _from_stats(prior, stats, numbers, y, t):
+    return family.log_predictive(prior, stats, y, t)
+
+
+for _family in _UNPREPARED:
+    prepared_size.register(_family)(_nothing_to_prepare)
+    prepare.register(_family)(_leave)
+    log_predictive.register(_family)(_from_stats)
+
+
+# Normal: a Student-t, ln t(y) = constant - half ln(1 + inverse (y - location)^2)
+
+
+@kernel
+def _log_half_step(x):
+    """ln(Gamma(x + 1/2) / Gamma(x)), x > 0: an asymptotic series above 10, the recurrence below."""
+    factor = 1.0
+    while x < 10.0:
+        factor *= x / (x + 0.5)
+        x += 1.0
+    z = 1.0 / (x * x)
+    series = -31.0 / 18432.0 + z * (691.0 / 180224.0)
+    series = 17.0 / 14336.0 + z * series
+    series = -1.0 / 640.0 + z * series
+    series = 1.0 / 192.0 + z * series
+    series = -1.0 / 8.0 + z * series
+    return 0.5 * math.log(x * factor * factor) + series / x
+
+
+@prepared_size.register(emissions.Normal)
+def _normal_size(prior):
+    return 4
+
+
+@prepare.register(emissions.Normal)
+def _prepare_normal(prior, stats, numbers):
+    count, average, squares = stats[0], stats[1], stats[2]
+    weight = prior.mean_weight + count
+    offset = average - prior.mean
+    shape = prior.shape + 0.5 * count
+    scale = prior.scale + 0.5 * squares + 0.5 * prior.mean_weight * count * offset * offset / weight
+    inverse = 0.5 * weight / (scale * (weight + 1.0))
+    numbers[0] = prior.mean + offset * (count / weight)
+    numbers[1] = inverse
+    numbers[2] = shape + 0.5
+    numbers[3] = _log_half_step(shape) + 0.5 * (math.log(inverse) - LOG_PI)
+
+
+@log_predictive.register(emissions.Normal)
+def _log_predictive_normal(prior, stats, numbers, y, t):
+    value = y[t, 0]
+    if np.isnan(value):
+        return 0.0
+    deviation = value - numbers[0]
+    return numbers[3] - numbers[2] * math.log1p(deviation * deviation * numbers[1])
