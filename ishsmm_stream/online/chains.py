@@ -68,7 +68,7 @@ class Chains(NamedTuple):
     log_weight: np.ndarray  # (N,)
     hyper: np.ndarray  # (N, 5) alpha0, alpha1, c, d, rho
     tail: np.ndarray  # (N, 2) ln w_+, ln gamma_+
-    count: np.ndarray  # (N,) states known
+    count: np.ndarray  # type: ignore[assignment]  # (N,) states known
     state: np.ndarray  # (N,) slot of the current one
     start: np.ndarray  # (N,) first observation of the current segment
     run_start: np.ndarray  # (N,) the same, segments of one state in a row counted as one

@@ -1,5 +1,5 @@
-"""Random numbers that are a function of (seed, time, slot, purpose): a stream gives the same answers whatever batches it
-arrives in.
+"""Random numbers that are a function of (seed, time, slot, purpose): a stream gives the same answers whatever batches
+it arrives in.
 
 A key is mixed into the state of a small generator (Doty-Humphrey's sfc32), which then gives as many numbers as the
 purpose needs. All arithmetic is on words of 32 bits held in int64, so that compiled code, which wraps around silently,

@@ -405,8 +405,8 @@ def advance(
     events: np.ndarray,
     written: int = 0,
 ) -> int:
-    """Take rows ``first`` to ``last - 1`` of ``y``, (length, channels) float64 with NaN where missing, moving the chains
-    where it is due; returns how many rows of ``events`` are filled.
+    """Take rows ``first`` to ``last - 1`` of ``y``, (length, channels) float64 with NaN where missing, moving the
+    chains where it is due; returns how many rows of ``events`` are filled.
 
     ``events`` has room for ``alarms.MOST_EVENTS`` rows an observation. Rows before ``first`` are those that the
     emission family looks back at (``chains.history_of``), as far as the stream has them.

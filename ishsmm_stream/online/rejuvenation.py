@@ -52,7 +52,7 @@ class Moves(NamedTuple):
     """What ``redraw`` hands to ``rebuild``: each chain's new window among the ``count`` states instantiated for it, and
     their weights."""
 
-    count: np.ndarray  # (N,)
+    count: np.ndarray  # type: ignore[assignment]  # (N,)
     labels: np.ndarray  # (N, length)
     begins: np.ndarray  # (N, length)
     log_w: np.ndarray  # (N, slots)
@@ -134,7 +134,7 @@ def _frozen_of(chains, side, i):
 
 @kernel
 def freeze(emission, duration, chains, values, base, begin):
-    """Add the observations before ``begin`` to every chain's frozen past; row 0 of ``values`` is observation ``base``."""
+    """Add the observations before ``begin`` to every chain's frozen past; row 0 of ``values`` is at ``base``."""
     side, folded = chains.clock[SIDE], chains.clock[FOLDED]
     for i in range(chains.log_weight.shape[0]):
         if chains.log_weight[i] > -np.inf:

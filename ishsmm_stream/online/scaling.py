@@ -30,7 +30,7 @@ class Scaling:
         self.held = np.empty((0, channels))
 
     def take(self, rows: np.ndarray) -> tuple[np.ndarray, int]:
-        """Standardised rows that are ready, and how many of them were held back until now."""
+        """Standardised rows that are ready, and how many of them belong to the first values."""
         if self.is_warm:
             return self._standardise(rows), 0
         if not len(self.held):
@@ -39,8 +39,8 @@ class Scaling:
                 return rows, 0  # missing from the start: nothing to learn, nothing to hold
             lead = int(np.argmax(begun))
             if lead:
-                ready, _ = self.take(rows[lead:])
-                return np.concatenate([rows[:lead], ready]), len(ready)
+                ready, first = self.take(rows[lead:])
+                return np.concatenate([rows[:lead], ready]), lead + first if first else 0
         held_before = len(self.held)
         have = int(np.sum(~np.isnan(self.held).any(axis=1)))
         values = have + np.cumsum(~np.isnan(rows).any(axis=1))
@@ -53,7 +53,7 @@ class Scaling:
         self.learn(first_rows)
         self.held = self.held[:0]
         ready = np.concatenate([self._standardise(first_rows), self._standardise(rows[last:])])
-        return ready, len(first_rows) - 1
+        return ready, len(first_rows)
 
     def learn(self, rows: np.ndarray) -> None:
         """Set location and scale from these rows."""
