@@ -1,13 +1,13 @@
-"""Pictures of posteriors. Needs matplotlib: pip install 'ishsmm-stream[plots]'.
+"""Pictures of posteriors and of streams. Needs matplotlib: pip install 'ishsmm-stream[plots]'.
 
 Figures are made without pyplot: nothing global is changed and no display is needed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from ishsmm_stream.batch.exact import ExactPosterior
 from ishsmm_stream.batch.posterior import Posterior
 from ishsmm_stream.model.emissions import Autoregressive, Categorical, Mixed
 from ishsmm_stream.model.emissions import family as emissions
+from ishsmm_stream.online.results import Alarm
 
 try:
     from matplotlib.axes import Axes
@@ -38,6 +39,9 @@ _WIDTH = 9.0  # inches
 _DATA_WIDTH = 6.7  # of them for the panels over time, about
 _FONT = 9.0  # points
 _MOST_CHANNELS = 8
+# More values of a stream than this are drawn as the range that they fill.
+_MOST_DOTS = 20_000
+_RANGES = 1200
 # Values of the location path that are worth computing: draws x observations.
 _MOST_VALUES = 2_000_000
 
@@ -329,3 +333,121 @@ def _edges(places: np.ndarray) -> np.ndarray:
         return np.array([places[0] - 0.5, places[0] + 0.5])
     inner = 0.5 * (places[1:] + places[:-1])
     return np.concatenate([[2.0 * places[0] - inner[0]], inner, [2.0 * places[-1] - inner[-1]]])
+
+
+# Streams
+
+
+class Stream(NamedTuple):
+    """Values that a detector has seen, and what it says about them."""
+
+    values: np.ndarray  # (length,) or (length, channels)
+    change_points: Sequence[ChangePoint]
+    alarms: Sequence[Alarm] = ()
+    name: str = ""
+    labels: Sequence[str] = ()  # of the channels
+    first: int = 0  # index of the first value
+    x: Any = None  # places of the values, numbers or datetimes in order
+
+
+def plot_streams(
+    streams: Sequence[Stream], *, title: str | None = None, x_label: str | None = None, path: str | Path | None = None
+) -> Figure:
+    """Streams one below the other: the values, the mean of each segment, change points and alarms.
+
+    The band around a change point is its 90% interval; a line above leads from it to the triangle where the alarm was
+    raised. At most eight panels are drawn, one a channel.
+    """
+    panels = [(stream, channel) for stream in streams for channel in range(_channels(stream))][:_MOST_CHANNELS]
+    height = 3.0 if len(panels) == 1 else 1.7
+    figure = Figure(figsize=(_WIDTH, height * len(panels) + 0.7), dpi=_DPI, layout="constrained")
+    axes = figure.subplots(len(panels), 1, sharex=True, squeeze=False)[:, 0]
+    for panel, (stream, channel) in zip(axes, panels, strict=True):
+        _tidy(panel)
+        panel.margins(x=0.01)
+        _draw_stream(panel, stream, channel)
+        if channel == 0 and stream.name:
+            panel.set_title(stream.name, fontsize=_FONT, loc="left", pad=10.0)
+        if stream.labels:
+            panel.set_ylabel(stream.labels[channel], fontsize=_FONT)
+    dated = any(_is_datetime(stream.x) for stream in streams)
+    if dated:
+        locator = AutoDateLocator()
+        axes[-1].xaxis.set_major_locator(locator)
+        axes[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator))
+    axes[-1].set_xlabel(x_label or "", fontsize=_FONT)
+    figure.align_ylabels(list(axes))
+    named = {label: handle for panel in axes for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
+    figure.legend(
+        named.values(), named.keys(), loc="outside upper right", ncols=len(named), frameon=False, fontsize=_FONT - 1.0
+    )
+    if title:
+        figure.suptitle(title, fontsize=_FONT + 2.0, x=0.01, ha="left")
+    if path is not None:
+        figure.savefig(path)
+    return figure
+
+
+def _channels(stream: Stream) -> int:
+    return 1 if np.ndim(stream.values) == 1 else np.shape(stream.values)[1]
+
+
+def _draw_stream(panel: Axes, stream: Stream, channel: int) -> None:
+    values = np.asarray(stream.values, dtype=float).reshape(-1, _channels(stream))[:, channel]
+    places = np.arange(len(values)) + float(stream.first)
+    if stream.x is not None:
+        places = np.asarray(date2num(stream.x) if _is_datetime(stream.x) else stream.x, dtype=float)
+    _draw_values(panel, places, values)
+
+    def place(index: int) -> float:
+        return float(places[min(max(index - stream.first, 0), len(places) - 1)])
+
+    seen = [point for point in stream.change_points if point.index >= stream.first]
+    width = 1.1 if len(seen) <= 20 else 0.5
+    label: str | None = "change point, 90% interval"
+    for point in seen:
+        panel.axvspan(place(point.low), place(point.high), color=_RED, alpha=0.2, linewidth=0.0, zorder=1.0)
+        panel.axvline(place(point.index), color=_RED, linewidth=width, zorder=1.5, label=label)
+        label = None
+    _draw_means(panel, places, values, [point.index - stream.first for point in seen])
+    _draw_alarms(panel, [alarm for alarm in stream.alarms if alarm.raised_at >= stream.first], place)
+
+
+def _draw_values(panel: Axes, places: np.ndarray, values: np.ndarray) -> None:
+    if len(values) <= _MOST_DOTS:
+        size = float(np.clip(4000.0 / len(values), 1.0, 12.0))
+        panel.scatter(places, values, s=size, color=_GREY, alpha=0.6, linewidths=0.0, zorder=2.0)
+        return
+    begins = np.linspace(0, len(values), _RANGES, endpoint=False).astype(int)
+    low, high = np.fmin.reduceat(values, begins), np.fmax.reduceat(values, begins)
+    panel.fill_between(places[begins], low, high, color=_GREY, alpha=0.5, linewidth=0.4, step="post", zorder=2.0)
+
+
+def _draw_means(panel: Axes, places: np.ndarray, values: np.ndarray, changes: Sequence[int]) -> None:
+    label: str | None = "mean of the segment"
+    for begin, end in zip([0, *changes], [*changes, len(values)], strict=True):
+        if np.isnan(values[begin:end]).all():
+            continue
+        level = np.nanmean(values[begin:end])
+        ends = [places[begin], places[min(end, len(places) - 1)]]
+        panel.plot(ends, [level, level], color=_BLUE, linewidth=1.8, zorder=2.5, label=label)
+        label = None
+
+
+def _draw_alarms(panel: Axes, alarms: Sequence[Alarm], place: Callable[[int], float]) -> None:
+    """Triangles above the panel, hollow where the alarm was taken back, each with a line from its change."""
+    above = panel.get_xaxis_transform()
+    named = set()
+    for alarm in alarms:
+        taken_back = alarm.status == "retracted"
+        label = "alarm taken back" if taken_back else "alarm"
+        x = place(alarm.raised_at)
+        panel.plot(
+            [place(alarm.index), x], [1.03, 1.03], transform=above, clip_on=False, color="black", linewidth=0.8,
+            alpha=0.3 if taken_back else 1.0,
+        )  # fmt: skip
+        panel.plot(
+            [x], [1.03], transform=above, clip_on=False, marker="v", markersize=6.0, linestyle="none", color="black",
+            fillstyle="none" if taken_back else "full", label=None if label in named else label,
+        )  # fmt: skip
+        named.add(label)

@@ -22,6 +22,7 @@ PROGRAM = "ishsmm-stream"
 # name: (module, summary)
 COMMANDS = {
     "fit": ("ishsmm_stream.commands.fit", "find the change points and states of a series in a CSV file"),
+    "detect": ("ishsmm_stream.commands.detect", "follow sensors in a CSV file or on stdin and tell of changes at once"),
     "demo": ("ishsmm_stream.commands.demo", "a minute with the coal-mining disasters: change points and a picture"),
 }
 

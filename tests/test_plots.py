@@ -155,3 +155,60 @@ def test_places_may_be_datetimes(tmp_path):
 def test_what_does_not_fit_the_data_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         plots.plot_posterior(COUNTS, **arguments)
+
+
+# Streams
+
+
+def stream_of(values, **settings):
+    points = [hs.ChangePoint(4, 1.0, 3, 5), hs.ChangePoint(8, 0.9, 8, 8)]
+    alarms = [hs.Alarm(0, 4, 6, "confirmed"), hs.Alarm(1, 7, 7, "retracted"), hs.Alarm(2, 8, 9, "raised")]
+    return plots.Stream(np.asarray(values, dtype=float), points, alarms, **settings)
+
+
+def lines_of(panel, label):
+    handles, labels = panel.get_legend_handles_labels()
+    return handles[labels.index(label)]
+
+
+def test_a_stream_is_drawn_with_its_segments_changes_and_alarms(tmp_path):
+    figure = plots.plot_streams([stream_of([1, 1, np.nan, 1, 5, 5, 5, 5, 2, 2])], path=tmp_path / "stream.png")
+    (panel,) = figure.axes
+    means = [line for line in panel.lines if line.get_linewidth() == 1.8]
+    assert [(*line.get_xdata(), line.get_ydata()[0]) for line in means] == [(0, 4, 1), (4, 8, 5), (8, 9, 2)]
+    bands = [(patch.get_x(), patch.get_x() + patch.get_width()) for patch in panel.patches]
+    assert bands == [(3, 5), (8, 8)]
+    triangles = [line for line in panel.lines if line.get_marker() == "v"]
+    assert [(line.get_xdata()[0], line.get_fillstyle()) for line in triangles] == [
+        (6, "full"),
+        (7, "none"),
+        (9, "full"),
+    ]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == [
+        "change point, 90% interval", "mean of the segment", "alarm", "alarm taken back",
+    ]  # fmt: skip
+    assert (tmp_path / "stream.png").stat().st_size > 10_000
+
+
+def test_streams_stand_on_one_axis_of_times_and_what_was_before_the_first_value_is_left_out(tmp_path):
+    days = np.datetime64("2026-03-01") + np.arange(10)
+    late = stream_of(np.arange(6.0), name="late", labels=["bar"], first=6, x=days[4:])
+    both = [stream_of(np.ones((10, 2)), name="pair", labels=["x", "y"], x=days), late]
+    figure = plots.plot_streams(both, title="Two", x_label="day")
+    assert [panel.get_ylabel() for panel in figure.axes] == ["x", "y", "bar"]
+    assert [panel.get_title(loc="left") for panel in figure.axes] == ["pair", "", "late"]
+    assert [len(panel.patches) for panel in figure.axes] == [2, 2, 1]  # the change at 4 is before the first value
+    assert len({panel.get_xlim() for panel in figure.axes}) == 1
+    assert written(figure, tmp_path / "two.png") > 10_000
+
+
+def test_a_stream_of_many_values_is_drawn_as_ranges_with_gaps(tmp_path):
+    values = np.sin(np.arange(100_000) / 5_000.0)
+    values[40_000:60_000] = np.nan
+    figure = plots.plot_streams([plots.Stream(values, [])])
+    assert len(figure.axes[0].collections) == 1
+    assert written(figure, tmp_path / "many.png") < 150_000
+
+
+def test_many_sensors_are_cut_to_eight_panels():
+    assert len(plots.plot_streams([stream_of(np.arange(10.0))] * 12).axes) == 8

@@ -55,6 +55,19 @@ def test_the_command_runs_and_prints_what_is_shown(tmp_path, monkeypatch, capsys
     assert keys == set(json.loads((tmp_path / "result.json").read_text()))
 
 
+def test_the_streaming_command_runs_and_prints_what_is_shown(tmp_path, monkeypatch, capsys):
+    (line,) = [
+        line for block in blocks("console") for line in block.splitlines() if line.startswith("ishsmm-stream detect")
+    ]
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    assert main([*shlex.split(line)[1:], "--quiet"]) == 0
+    (shown,) = [block for block in blocks("text") if block.lstrip().startswith("at ")]
+    printed = [squeezed(line).rstrip() for line in capsys.readouterr().out.splitlines()]
+    assert printed[:-1] == [squeezed(line).rstrip() for line in shown.splitlines()]
+    assert (tmp_path / "stream.png").stat().st_size > 20_000
+
+
 def test_the_example_file_is_the_data_set():
     columns = np.loadtxt(ROOT / "docs" / "coal.csv", delimiter=",", skiprows=1, dtype=int).T
     np.testing.assert_array_equal(columns, hs.datasets.coal_disasters())

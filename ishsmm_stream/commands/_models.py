@@ -81,8 +81,11 @@ def check_request(request: Request) -> None:
         _parse_setting(assignment)
 
 
-def build_model(request: Request, series: Series) -> Built:
-    """The model asked for, with defaults scaled to ``series`` where nothing is set."""
+def build_model(request: Request, series: Series, length: int | None = None) -> Built:
+    """The model asked for, with defaults scaled to ``series`` where nothing is set.
+
+    ``length``: that of the whole, where ``series`` is its beginning only.
+    """
     import ishsmm_stream as hs
 
     check_request(request)
@@ -100,7 +103,7 @@ def build_model(request: Request, series: Series) -> Built:
     parts = [_constructed("emission", getattr(hs.emissions, EMISSIONS[emission]), emission_numbers)]
     settings: dict[str, Any] = {"emission": {"family": emission, **parts[0]._asdict()}, "duration": None}
     if duration is not None:
-        numbers = duration_defaults(duration, len(series.values)) | given["duration"]
+        numbers = duration_defaults(duration, length or len(series.values)) | given["duration"]
         parts.append(_constructed("duration", getattr(hs.durations, DURATIONS[duration]), numbers))
         settings["duration"] = {"family": duration, **parts[1]._asdict()}
     if request.states is not None:

@@ -36,11 +36,11 @@ def parse_series(source: str, text: Iterable[str], columns: Sequence[str] = ()) 
     import numpy as np
 
     header, rows, lines = _cells(source, text)
-    chosen = _chosen(source, header, columns) if columns else [_only_numeric(source, header, rows)]
+    chosen = choose_columns(source, header, columns) if columns else [_only_numeric(source, header, rows)]
     values = np.empty((len(rows), len(chosen)))
     for i, row in enumerate(rows):
         for j, column in enumerate(chosen):
-            number = _number(row[column])
+            number = parse_number(row[column])
             if number is None:
                 raise ValueError(
                     f"{source}, line {lines[i]}: {row[column]!r} in column {header[column]!r} is no number"
@@ -70,11 +70,7 @@ def _cells(source: str, text: Iterable[str]) -> tuple[list[str], list[list[str]]
     """Header, rows and their lines. A blank line is a missing value where there is one column only."""
     reader = csv.reader(text)
     try:
-        header = [name.strip().lstrip("\ufeff") for name in next(reader, [])]
-        if not any(header):
-            raise ValueError(f"{source} is empty: a line with column names is needed, and data below it")
-        if any(name.lower() not in MISSING and _number(name) is not None for name in header):
-            raise ValueError(f"{source}, line 1: a header with column names is needed, got {','.join(header)}")
+        header = read_header(source, next(reader, []))
         rows, lines = [], []
         for row in reader:
             if not row and len(header) > 1:
@@ -97,7 +93,18 @@ def _cells(source: str, text: Iterable[str]) -> tuple[list[str], list[list[str]]
     return header, rows, lines
 
 
-def _chosen(source: str, header: list[str], columns: Sequence[str]) -> list[int]:
+def read_header(source: str, cells: Sequence[str]) -> list[str]:
+    """The names in the first line of a file; ValueError where it holds none."""
+    header = [name.strip().lstrip("\ufeff") for name in cells]
+    if not any(header):
+        raise ValueError(f"{source} is empty: a line with column names is needed, and data below it")
+    if any(name.lower() not in MISSING and parse_number(name) is not None for name in header):
+        raise ValueError(f"{source}, line 1: a header with column names is needed, got {','.join(header)}")
+    return header
+
+
+def choose_columns(source: str, header: list[str], columns: Sequence[str]) -> list[int]:
+    """Where the columns stand; ValueError where one is not there, or not clear."""
     found = []
     for name in columns:
         if header.count(name) != 1:
@@ -114,7 +121,7 @@ def _only_numeric(source: str, header: list[str], rows: list[list[str]]) -> int:
         return 0  # a bad cell is then reported as such
     numeric = []
     for column in range(len(header)):
-        numbers = [_number(row[column]) for row in rows]
+        numbers = [parse_number(row[column]) for row in rows]
         if None not in numbers and not all(math.isnan(number) for number in numbers if number is not None):
             numeric.append(column)
     if len(numeric) != 1:
@@ -125,7 +132,7 @@ def _only_numeric(source: str, header: list[str], rows: list[list[str]]) -> int:
     return numeric[0]
 
 
-def _number(cell: str) -> float | None:
+def parse_number(cell: str) -> float | None:
     """The number in a cell, NaN where it is missing, None where it is neither."""
     if cell.lower() in MISSING:
         return math.nan

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from rich.console import Console
     from rich.table import Table
 
-_MOST_ROWS = 40
+MOST_ROWS = 40
 _LEAST_SHARE = 0.005
 _STATES_TITLE = "States (posterior mean, 90% interval)"
 
@@ -32,7 +32,7 @@ def print_report(console: Console, result: dict[str, Any]) -> None:
     console.print(f"{result['model']}: {result['n_observations']} observations of {columns}")
     for part in ("emission", "duration"):
         if settings[part]:
-            console.print(f"  {part}: {_described(settings[part])}", soft_wrap=True)
+            console.print(f"  {part}: {described(settings[part])}", soft_wrap=True)
     hyperparameters = [f"{name} = {_hyperparameter(settings[name])}" for name in MODELS[result["model"]]]
     console.print(f"  hyperparameters: {', '.join(hyperparameters)}\n", soft_wrap=True)
     print_change_points(console, result)
@@ -53,24 +53,24 @@ def print_change_points(
     if not points:
         console.print("no change points with a probability of 50% or more\n")
     else:
-        table = _table("change point", "probability", "90% interval", title=f"Change points (first {place} after)")
-        for point in points[:_MOST_ROWS]:
+        table = make_table("change point", "probability", "90% interval", title=f"Change points (first {place} after)")
+        for point in points[:MOST_ROWS]:
             interval = f"{name(point['low'])} to {name(point['high'])}"
-            table.add_row(name(point["index"]), _percent(point["probability"]), interval)
-        _print_table(console, table, len(points))
+            table.add_row(name(point["index"]), percent(point["probability"]), interval)
+        print_table(console, table, len(points))
     likeliest = max(result["n_changes"], key=lambda k: result["n_changes"][k])
     found = str(len(result["map"]["change_points"]))
     if result["log_evidence"] is not None and likeliest != found:
         console.print(
             f"note: the most probable segmentation has {found}, but {likeliest} change points are more probable "
-            f"({_percent(result['n_changes'][likeliest])} against {_percent(result['n_changes'].get(found, 0.0))}); "
+            f"({percent(result['n_changes'][likeliest])} against {percent(result['n_changes'].get(found, 0.0))}); "
             f"the probability of each {place} shows where the others may be\n"
         )
 
 
 def print_numbers(console: Console, what: str, shares: dict[str, float]) -> None:
     """P(number of ...) on one line."""
-    likely = [f"{k}: {_percent(share)}" for k, share in shares.items() if share >= _LEAST_SHARE]
+    likely = [f"{k}: {percent(share)}" for k, share in shares.items() if share >= _LEAST_SHARE]
     console.print(f"number of {what}:  {'   '.join(likely)}")
 
 
@@ -78,18 +78,18 @@ def _print_states(console: Console, result: dict[str, Any]) -> None:
     """A line a state; where that is too wide for the terminal, a line a parameter."""
     states = result["states"]
     firsts = [result["map"]["states"].index(state["state"]) for state in states]
-    table = _table("state", "from", "occupancy", *states[0]["parameters"], "mean dwell", title=_STATES_TITLE)
-    for state, first in zip(states[:_MOST_ROWS], firsts, strict=False):
+    table = make_table("state", "from", "occupancy", *states[0]["parameters"], "mean dwell", title=_STATES_TITLE)
+    for state, first in zip(states[:MOST_ROWS], firsts, strict=False):
         cells = [_with_interval(numbers) for numbers in (*state["parameters"].values(), state["dwell"])]
-        table.add_row(str(state["state"]), str(first), _percent(state["occupancy"]), *cells)
+        table.add_row(str(state["state"]), str(first), percent(state["occupancy"]), *cells)
     if console.measure(table, options=console.options.update(max_width=10_000)).maximum > console.width:
-        table = _table("state", "from", "occupancy", "parameter", "mean, interval", title=_STATES_TITLE)
-        for state, first in zip(states[:_MOST_ROWS], firsts, strict=False):
-            head = [str(state["state"]), str(first), _percent(state["occupancy"])]
+        table = make_table("state", "from", "occupancy", "parameter", "mean, interval", title=_STATES_TITLE)
+        for state, first in zip(states[:MOST_ROWS], firsts, strict=False):
+            head = [str(state["state"]), str(first), percent(state["occupancy"])]
             for name, numbers in {**state["parameters"], "mean dwell": state["dwell"]}.items():
                 table.add_row(*head, name, _with_interval(numbers))
                 head = ["", "", ""]
-    _print_table(console, table, len(states))
+    print_table(console, table, len(states))
 
 
 def _print_diagnostics(console: Console, result: dict[str, Any]) -> None:
@@ -101,7 +101,7 @@ def _print_diagnostics(console: Console, result: dict[str, Any]) -> None:
         console.print(f"warning: {warning}", style="bold yellow")
 
 
-def _table(*columns: str, title: str) -> Table:
+def make_table(*columns: str, title: str) -> Table:
     from rich import box
     from rich.table import Table
 
@@ -111,14 +111,14 @@ def _table(*columns: str, title: str) -> Table:
     return table
 
 
-def _print_table(console: Console, table: Table, rows: int) -> None:
+def print_table(console: Console, table: Table, rows: int) -> None:
     console.print(table)
-    if rows > _MOST_ROWS:
-        console.print(f" ... and {rows - _MOST_ROWS} more, which --out writes")
+    if rows > MOST_ROWS:
+        console.print(f" ... and {rows - MOST_ROWS} more, which --out writes")
     console.print()
 
 
-def _described(part: dict[str, Any]) -> str:
+def described(part: dict[str, Any]) -> str:
     numbers = ", ".join(f"{name} = {_value(value)}" for name, value in part.items() if name != "family")
     return f"{part['family']} ({numbers})"
 
@@ -141,5 +141,5 @@ def _with_interval(numbers: dict[str, float]) -> str:
     return f"{numbers['mean']:.3g} [{numbers['low']:.3g}, {numbers['high']:.3g}]"
 
 
-def _percent(share: float) -> str:
+def percent(share: float) -> str:
     return f"{100.0 * share:.1f}%"

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from ishsmm_stream import Model
+
+COMPILING = "compiling kernels (first run only, up to a minute)"
 
 
 def note(text: str, quiet: bool = False) -> None:
@@ -18,23 +20,22 @@ def note(text: str, quiet: bool = False) -> None:
         print(text, file=sys.stderr, flush=True)
 
 
-def cache_is_cold(model: Model, exact: bool) -> bool:
-    """Whether kernels for this model's families have yet to be compiled on this machine."""
+def cache_is_cold(layer: str, kernels: str, families: Iterable[type]) -> bool:
+    """Whether ``kernels``, a pattern of names, have yet to be compiled for these families on this machine."""
     from ishsmm_stream import _jit
 
-    folder = _jit.cache_folder("batch")
+    folder = _jit.cache_folder(layer)
     if not folder:
         return True
     # An index of numba's cache names the types that its kernel was compiled for.
-    kernels = "exact.*.nbi" if exact else "segments.*.nbi"
-    compiled = b"".join(path.read_bytes() for path in Path(folder).rglob(kernels))
-    return any(type(family).__module__.encode() not in compiled for family in (model.emission, model.duration))
+    compiled = b"".join(path.read_bytes() for path in Path(folder).rglob(f"{kernels}.nbi"))
+    return any(family.__module__.encode() not in compiled for family in families)
 
 
 def note_compilation(model: Model, exact: bool, quiet: bool = False) -> None:
     """Say why nothing seems to happen, where that is so."""
-    if cache_is_cold(model, exact):
-        note("compiling kernels (first run only, up to a minute)", quiet)
+    if cache_is_cold("batch", "exact.*" if exact else "segments.*", map(type, (model.emission, model.duration))):
+        note(COMPILING, quiet)
 
 
 class ProgressBar:
@@ -47,6 +48,7 @@ class ProgressBar:
         self._progress = Progress(
             SpinnerColumn(), *Progress.get_default_columns(),
             console=Console(stderr=True), transient=True, disable=quiet or not sys.stderr.isatty(),
+            redirect_stdout=sys.stdout.isatty(),  # what is printed meanwhile stands above the bar
         )  # fmt: skip
         self._task = self._progress.add_task("", total=None)
 
@@ -62,9 +64,9 @@ class ProgressBar:
         self._progress.remove_task(self._task)  # a reset would keep the total of the step before
         self._task = self._progress.add_task(description, total=total)
 
-    def reach(self, done: int, total: int) -> None:
+    def reach(self, done: int, total: int | None, description: str | None = None) -> None:
         """``done`` of ``total`` of this step."""
-        self._progress.update(self._task, completed=done, total=total)
+        self._progress.update(self._task, completed=done, total=total, description=description)
 
 
 def check_output(option: str, path: str | None) -> Path | None:

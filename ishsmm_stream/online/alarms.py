@@ -251,6 +251,7 @@ def _follow_open(policy, watch, t, starts, weights, parents, count, state, event
         written = _write(events, written, RELOCATED, t, watch, state)
     if places[STATUS] == OPEN and t - places[RAISED_AT] >= policy.confirm_after:
         places[STATUS] = SETTLING
+        places[LOW], places[HIGH] = low, high
         written = _write(events, written, CONFIRMED, t, watch, state)
     return written
 

@@ -104,6 +104,7 @@ class OnlineDetector:
         self._watch = alarms.make_watch()
         self._alarms: deque[Alarm] = deque(maxlen=keep)
         self._settled: deque[ChangePoint] = deque(maxlen=keep)
+        self._settled_ever = 0
         self._engine: LeftToRight | Recurring | None = None
         self._scaling: Scaling | None = None
         self._recent = np.empty((0, 1))  # rows that an autoregression looks back at
@@ -170,6 +171,7 @@ class OnlineDetector:
             self._recent = y[-self._look_back :].copy()
         for row in settled:
             self._settled.append(_settled_change_point(row))
+        self._settled_ever += len(settled)
         events = alarms.read_events(buffer)
         for event, row in zip(events, buffer, strict=True):
             self._note(event, int(row[alarms.E_BEFORE]))
@@ -285,9 +287,11 @@ class OnlineDetector:
 
     @property
     def n_states(self) -> int:
-        """How many states there have been; where none returns, the change points still remembered and one more."""
-        engine = self._view()
-        return engine.n_states(len(self.change_points)) if engine and engine.time else 0
+        """How many states there have been; where none returns, one more than the change points."""
+        view = self._caught_up()
+        if view._engine is None or view._engine.time == 0:
+            return 0
+        return view._engine.n_states(view._settled_ever + len(view._engine.open_change_points()))
 
     def run_length(self, *quantiles: float) -> tuple[int, ...]:
         """Quantiles of the number of observations in the current segment; 5%, 50% and 95% unless told otherwise."""
@@ -357,7 +361,7 @@ class OnlineDetector:
     def snapshot(self) -> bytes:
         """Everything as bytes: ``restore`` goes on from them as if nothing had happened."""
         header = {"settings": self._settings(), "time": self._time, "channels": self._recent.shape[1]}
-        header |= {"log_first": self._log_first, "counted": self._counted}
+        header |= {"log_first": self._log_first, "counted": self._counted, "settled": self._settled_ever}
         header["alarms"] = [list(alarm) for alarm in self._alarms]
         arrays = {"places": self._watch.places, "amounts_watched": self._watch.amounts, "recent": self._recent}
         arrays["settled"] = np.array(self._settled, dtype=np.float64).reshape(-1, 4)
@@ -388,6 +392,7 @@ class OnlineDetector:
         )
         detector._time = header["time"]
         detector._log_first, detector._counted = header["log_first"], header["counted"]
+        detector._settled_ever = header["settled"]
         detector._watch = Watch(arrays["places"], arrays["amounts_watched"])
         detector._alarms.extend(Alarm(*alarm) for alarm in header["alarms"])
         detector._settled.extend(_settled_change_point(row) for row in arrays["settled"])

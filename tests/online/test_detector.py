@@ -1,6 +1,8 @@
 """The detector as its users meet it: batches, snapshots, units, hostile streams."""
 
+import copy
 import math
+import pickle
 import warnings
 
 import numpy as np
@@ -167,3 +169,18 @@ def test_a_forecast_widens_where_a_change_is_possible_and_names_the_level():
     assert detector.state.since == 150
     assert detector.state.parameters["mean"] == pytest.approx(180.0, abs=10.0)
     assert detector.state.parameters["sd"] == pytest.approx(20.0, rel=0.25)
+
+
+def test_a_copy_goes_its_own_way():
+    detector = hs.OnlineDetector()
+    detector.update_many(STEP[:140])
+    twin = pickle.loads(pickle.dumps(copy.deepcopy(detector)))
+    assert twin.update_many(STEP[140:]) == detector.update_many(STEP[140:])
+    assert twin.log_evidence == detector.log_evidence
+
+
+def test_states_are_counted_beyond_the_change_points_that_are_kept():
+    detector = hs.OnlineDetector(keep=2)
+    detector.update_many(np.repeat(np.arange(6) * 10.0, 100) + np.tile(NOISE[:100], 6))
+    assert len(detector.change_points) < 5
+    assert detector.n_states == 6
