@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ishsmm_stream.model import durations, emissions, presets, priors
 from ishsmm_stream.model.presets import Model
 
@@ -37,7 +39,12 @@ def encode(value: Any) -> Any:
         return {"kind": _NAMES[type(value)], "fields": [encode(field) for field in value]}
     if isinstance(value, tuple):
         return [encode(item) for item in value]
-    return value
+    return plain(value)
+
+
+def plain(value: Any) -> Any:
+    """A number of numpy's as Python's own."""
+    return value.item() if isinstance(value, np.generic) else value
 
 
 def decode(value: Any) -> Any:
@@ -59,7 +66,16 @@ def encode_model(model: Model) -> dict[str, Any]:
     arguments = {argument: encode(getattr(model, field)) for field, argument in _PRESETS[model.name].items()}
     if model.topology.states is not None:
         arguments["states"] = model.topology.states
-    return {"preset": model.name, "arguments": arguments}
+    data = {"preset": model.name, "arguments": arguments}
+    if _facts(decode_model(data)) != _facts(model):
+        raise ValueError(f"the model is a changed copy of the preset {model.name!r} and cannot be written down")
+    return data
+
+
+def _facts(model: Model) -> tuple[Any, ...]:
+    """What tells two models apart; topologies by their name."""
+    fields = {name: value for name, value in vars(model).items() if name != "topology"}
+    return (*fields.items(), model.topology.name, model.topology.states)
 
 
 def decode_model(data: dict[str, Any]) -> Model:

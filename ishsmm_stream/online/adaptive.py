@@ -241,6 +241,8 @@ def _precision(variance):
 @predictors.summarise.register(Adaptive)
 def _summarise(emission, memory, shares, total, count):
     memory.inherited[:] = 0.0
+    memory.before[0] = emission.level
+    memory.before[1] = 0.0
     if emission.pool <= 0.0 or not total > 0.0:
         return
     for f in range(len(emission.weights)):

@@ -78,7 +78,8 @@ class AlarmPolicy(_Policy):
         """
         false_alarms = _checks.positive("false_alarms", false_alarms)
         changes = _checks.positive("changes", changes)
-        return cls(threshold=changes / (changes + false_alarms), **settings)
+        threshold = changes / (changes + false_alarms)
+        return cls(threshold=threshold, **{"retract": min(0.5, threshold), **settings})
 
     @classmethod
     def from_costs(
@@ -169,7 +170,7 @@ def _locate(starts, weights, count, first, last):
             if running < 0.95 * total:
                 high = starts[i]
             running += weights[i]
-    return best, low, high
+    return best, min(low, best), max(high, best)
 
 
 @kernel

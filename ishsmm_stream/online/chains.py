@@ -194,7 +194,8 @@ def _draw_hyperparameters(model: Model, size: int, words: np.ndarray) -> np.ndar
         for i, name in enumerate(HYPERPARAMETERS):
             value = getattr(model, name)
             if isinstance(value, Gamma):
-                hyper[slot, i] = math.exp(counter_random.draw_log_gamma(stream, value.shape)) / value.rate
+                drawn = math.exp(counter_random.draw_log_gamma(stream, value.shape)) / value.rate
+                hyper[slot, i] = max(drawn, 1e-290)  # its logarithm is taken
             elif isinstance(value, Beta):
                 log_share, _ = counter_random.draw_log_beta(stream, math.log(value.a), math.log(value.b))
                 hyper[slot, i] = min(math.exp(log_share), 1.0 - 1e-12)

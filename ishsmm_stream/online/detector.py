@@ -153,10 +153,16 @@ class OnlineDetector:
             # what was held back is caught up on in silence: nobody could have been told at the time
             mute = muted > 0
             take = min(_ROWS_AT_ONCE, muted if mute else len(rows))
-            found += self._advance(rows[:take], _MUTED if mute else self._policy)
+            found += self._advance(rows[:take], _MUTED if mute else self._policy_in_units())
             rows = rows[take:]
             muted -= take if mute else 0
         return found
+
+    def _policy_in_units(self) -> AlarmPolicy:
+        """The policy with its least effect in the units that the engine works in."""
+        if self._scaling is None or self._policy.min_effect == 0.0 or self._scaling.scale[0] == 0.0:
+            return self._policy
+        return self._policy._replace(min_effect=self._policy.min_effect / float(self._scaling.scale[0]))
 
     def _advance(self, rows: np.ndarray, policy: AlarmPolicy) -> list[Event]:
         assert self._engine is not None
@@ -380,6 +386,13 @@ class OnlineDetector:
     def restore(cls, data: bytes) -> OnlineDetector:
         """The detector of which ``data`` is a snapshot. SnapshotError where they are anything else."""
         header, arrays = snapshot.read(data)
+        try:
+            return cls._from_snapshot(header, arrays)
+        except (KeyError, TypeError, ValueError) as error:
+            raise snapshot.SnapshotError(f"the snapshot is not one of an OnlineDetector: {error!r}") from error
+
+    @classmethod
+    def _from_snapshot(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> OnlineDetector:
         settings = header["settings"]
         model = settings.pop("model")
         policy = settings.pop("alarm_policy")
@@ -412,7 +425,7 @@ class OnlineDetector:
         return detector
 
     def _settings(self) -> dict[str, Any]:
-        return {
+        settings = {
             "model": self.model if isinstance(self.model, str) else encoding.encode_model(self.model),
             "seed": self.seed,
             "threshold": self.threshold,
@@ -428,6 +441,7 @@ class OnlineDetector:
             "keep": self.keep,
             "warm_up": self.warm_up,
         }
+        return {name: encoding.plain(value) for name, value in settings.items()}
 
 
 def _policy(threshold: float | None, policy: AlarmPolicy | None) -> AlarmPolicy:

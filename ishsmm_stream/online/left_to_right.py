@@ -13,7 +13,8 @@ from ishsmm_stream.online.hazard import Hazard
 from ishsmm_stream.online.results import ChangePoint, StateEstimate
 from ishsmm_stream.online.run_length import COUNT, DISCARDED, LOG_EVIDENCE, TIME
 
-# The most probable path is searched for change points to settle once in so many observations.
+# The most probable path is searched for change points to settle once in so many observations, in a short lag more
+# often: a change point is looked at while it is in the oldest quarter.
 SETTLE_EVERY = 8
 
 
@@ -26,8 +27,7 @@ def _posterior_of_start(emission, memory, filter, asks_level, starts, weights, p
         position = filter.order[i]
         starts[i] = filter.start[position]
         weights[i] = filter.weight[position]
-        parent = filter.slot_parent[filter.slot[position]]
-        parents[i] = filter.slot_start[parent] if parent != run_length.NOBODY else -1
+        parents[i] = filter.slot_before[filter.slot[position]]
         if weights[i] > weights[heaviest]:
             heaviest = i
         if asks_level:
@@ -45,6 +45,7 @@ def extend(
     starts, parents = np.empty(cap, dtype=np.int64), np.empty(cap, dtype=np.int64)
     asks_level = policy.min_effect > 0.0 or policy.min_effect_sd > 0.0
     n_events, n_settled = written
+    settle_every = max(1, min(SETTLE_EVERY, filter.record_slot.shape[0] // 4))
     for row in range(first, last):
         run_length.advance(emission, duration, hazard, filter, memory, y, row, least_share, likelihood)
         state = _posterior_of_start(emission, memory, filter, asks_level, starts, weights, parents, levels, noises)
@@ -63,7 +64,7 @@ def extend(
             events,
             n_events,
         )
-        if time % SETTLE_EVERY == 0:
+        if time % settle_every == 0:
             n_settled = smoothing.settle(hazard, filter, settled, n_settled)
     return n_events, n_settled
 

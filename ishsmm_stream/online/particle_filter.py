@@ -24,45 +24,40 @@ from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.online import alarms, counter_random, dwell_hazards, prepared
 from ishsmm_stream.online.beliefs import gather, heaviest
-from ishsmm_stream.online.chains import CURSOR, EMPTY, LOG_EVIDENCE, RETIRED, TIME, Chains, Plan
-from ishsmm_stream.online.names import AGREE_EVERY, agree, free_uid
+from ishsmm_stream.online.births import can_retire, give_birth
+from ishsmm_stream.online.chains import CURSOR, EMPTY, LOG_EVIDENCE, TIME, Chains, Plan
+from ishsmm_stream.online.names import AGREE_EVERY, agree
 from ishsmm_stream.online.rejuvenation import rejuvenate
 from ishsmm_stream.online.resampling import resample
-from ishsmm_stream.online.transitions import (
-    drop_counts,
-    fill_log_row,
-    give_to_tail,
-    least_likely_to_return,
-    open_tail,
-    take_from_tail,
-)
+from ishsmm_stream.online.transitions import fill_log_row
 
 _STAY = -1
-
-
-# The pool
 
 
 class Work(NamedTuple):
     """Work space of ``extend``."""
 
-    parent: np.ndarray  # of a continuation
-    target: np.ndarray  # the slot that it goes to, _STAY, or M for a new state
-    weight: np.ndarray
-    order: np.ndarray
+    # continuations
+    parent: np.ndarray  # the chain
+    target: np.ndarray  # the slot of the state that it goes to, _STAY, or M for a new state
+    weight: np.ndarray  # at first its logarithm
+    order: np.ndarray  # for resampling
+    # those that survive
     chosen: np.ndarray
-    kept: np.ndarray
-    place: np.ndarray  # the slot that a chosen continuation gets
-    kept_parent: np.ndarray  # whether one of a chain's continuations has its slot
-    evaluated: np.ndarray  # at which observation an entry of the pool was last evaluated
-    log_predictive: np.ndarray
-    extended: np.ndarray  # at which observation an entry was last extended
-    successor: np.ndarray  # by which entry
+    kept: np.ndarray  # new weight
+    place: np.ndarray  # the chain's slot that it gets
+    is_continued: np.ndarray  # (N,) whether one of the chain's continuations has its slot
+    # entries of the pool
+    evaluated: np.ndarray  # the observation at which it was last evaluated,
+    log_predictive: np.ndarray  # with this result
+    extended: np.ndarray  # the observation at which it was last extended
+    successor: np.ndarray  # into this entry
+    # the posterior of the current segment's start
     starts: np.ndarray
     masses: np.ndarray
-    unknown: np.ndarray
-    nobody: np.ndarray
-    stream: np.ndarray
+    unknown: np.ndarray  # levels and noises, which these chains do not say
+    nobody: np.ndarray  # nor which start came before
+    stream: np.ndarray  # random numbers
 
 
 def make_work(size: int, states: int, pool: int) -> Work:
@@ -76,7 +71,7 @@ def make_work(size: int, states: int, pool: int) -> Work:
         chosen=np.empty(size, dtype=np.int64),
         kept=np.empty(size),
         place=np.empty(size, dtype=np.int64),
-        kept_parent=np.empty(size, dtype=np.bool_),
+        is_continued=np.empty(size, dtype=np.bool_),
         evaluated=np.full(pool, -1, dtype=np.int64),
         log_predictive=np.empty(pool),
         extended=np.full(pool, -1, dtype=np.int64),
@@ -87,6 +82,9 @@ def make_work(size: int, states: int, pool: int) -> Work:
         nobody=np.full(size, -1, dtype=np.int64),
         stream=np.zeros(4, dtype=np.int64),
     )
+
+
+# The pool
 
 
 @kernel
@@ -128,7 +126,7 @@ def _list_continuations(emission, duration, settings, chains, work, y, row, t):
     pool, numbers, evaluated, log_predictive = chains.pool, chains.prepared, work.evaluated, work.log_predictive
     keys, logs = chains.hazard_keys, chains.hazard_logs
     parent, target, weight = work.parent, work.target, work.weight
-    most_states = stats_at.shape[1]
+    most_states, recent = stats_at.shape[1], chains.recent_uid.shape[1]
     n = 0
     top = -np.inf
     for i in range(log_weight.shape[0]):
@@ -151,7 +149,7 @@ def _list_continuations(emission, duration, settings, chains, work, y, row, t):
             parent[n], target[n], weight[n] = i, k, log_ends + log_row[i, k] + log_here
             top = max(top, weight[n])
             n += 1
-        if count[i] < most_states or _has_room(settings, chains, i, t):
+        if count[i] < most_states or can_retire(settings.step_rules.states, recent, chains.last_seen[i], count[i], t):
             parent[n], target[n], weight[n] = i, most_states, log_ends + log_row[i, most_states] + log_predictive[EMPTY]
             top = max(top, weight[n])
             n += 1
@@ -159,46 +157,38 @@ def _list_continuations(emission, duration, settings, chains, work, y, row, t):
 
 
 @kernel
-def _oldest_kept(recent, t):
-    """The first observation that the recent past still holds at t: states seen since are not retired."""
-    return t - recent + 1
-
-
-@kernel
-def _has_room(settings, chains, i, t):
-    """Whether a full chain has a state that it can retire. A finite space has no other states."""
-    if settings.step_rules.states > 0:
-        return False
-    before = _oldest_kept(chains.recent_uid.shape[1], t)
-    for k in range(chains.count[i]):
-        if chains.last_seen[i, k] < before:
-            return True
-    return False
-
-
-@kernel
-def _choose_places(parent, chosen, taken, place, kept_parent):
+def _choose_places(parent, chosen, taken, place, is_continued):
     """A slot for every chosen continuation: its parent's for the first of each parent, a free one for the others."""
-    kept_parent[:] = False
+    is_continued[:] = False
     for n in range(taken):
         i = parent[chosen[n]]
-        place[n] = -1 if kept_parent[i] else i
-        kept_parent[i] = True
+        place[n] = -1 if is_continued[i] else i
+        is_continued[i] = True
     free = 0
     for n in range(taken):
         if place[n] < 0:
-            while kept_parent[free]:
+            while is_continued[free]:
                 free += 1
             place[n] = free
             free += 1
 
 
 @kernel
-def _copy_states(chains, to, source):
-    """The states of a chain."""
+def _copy_chain(chains, to, source):
+    """All of a chain but its weight."""
     count = chains.count[source]
     chains.count[to] = count
+    chains.state[to] = chains.state[source]
+    chains.start[to] = chains.start[source]
+    chains.run_start[to] = chains.run_start[source]
+    chains.origin[to] = chains.origin[source]
+    chains.log_row[to, -1] = chains.log_row[source, -1]
+    for i in range(chains.hyper.shape[1]):
+        chains.hyper[to, i] = chains.hyper[source, i]
+    for i in range(chains.tail.shape[1]):
+        chains.tail[to, i] = chains.tail[source, i]
     for k in range(count):
+        chains.log_row[to, k] = chains.log_row[source, k]
         chains.uid[to, k] = chains.uid[source, k]
         chains.log_w[to, k] = chains.log_w[source, k]
         chains.log_g[to, k] = chains.log_g[source, k]
@@ -206,69 +196,14 @@ def _copy_states(chains, to, source):
         chains.first_seen[to, k] = chains.first_seen[source, k]
         chains.last_seen[to, k] = chains.last_seen[source, k]
         chains.is_frozen[to, k] = chains.is_frozen[source, k]
-        chains.log_row[to, k] = chains.log_row[source, k]
         for i in range(chains.dwells.shape[2]):
             chains.dwells[to, k, i] = chains.dwells[source, k, i]
     for row in range(count + 1):
         for k in range(count):
             chains.counts[to, row, k] = chains.counts[source, row, k]
-
-
-@kernel
-def _copy_chain(chains, to, source):
-    """All of a chain but its weight."""
-    _copy_states(chains, to, source)
-    for i in range(chains.hyper.shape[1]):
-        chains.hyper[to, i] = chains.hyper[source, i]
-    for i in range(2):
-        chains.tail[to, i] = chains.tail[source, i]
-    chains.state[to] = chains.state[source]
-    chains.start[to] = chains.start[source]
-    chains.run_start[to] = chains.run_start[source]
-    chains.origin[to] = chains.origin[source]
-    chains.log_row[to, -1] = chains.log_row[source, -1]
     for i in range(chains.recent_uid.shape[1]):
         chains.recent_uid[to, i] = chains.recent_uid[source, i]
         chains.recent_start[to, i] = chains.recent_start[source, i]
-
-
-@kernel
-def _room_for_a_state(chains, i, t):
-    """A slot for a new state; where all are taken, of the state least likely to return. Returns (slot, states kept)."""
-    count = chains.count[i]
-    if count < chains.uid.shape[1]:
-        chains.count[i] = count + 1
-        return count, count
-    before = _oldest_kept(chains.recent_uid.shape[1], t)
-    slot, probability = least_likely_to_return(
-        chains.hyper[i], chains.log_g[i], chains.tail[i], chains.counts[i], chains.last_seen[i], before, count
-    )
-    chains.sums[RETIRED] += math.exp(chains.log_weight[i]) * probability
-    give_to_tail(chains.log_w[i], chains.log_g[i], chains.tail[i], slot)
-    drop_counts(chains.counts[i], slot, count)
-    return slot, count - 1
-
-
-@kernel
-def _give_birth(stream, duration, settings, chains, i, t):
-    """A new state in chain ``i``, which is entered at t; returns its slot."""
-    k, known = _room_for_a_state(chains, i, t)
-    counter_random.key(stream, chains.seed, t, i, counter_random.BIRTH)
-    if t == 0:
-        open_tail(stream, settings.step_rules, chains.hyper[i], chains.tail[i])
-    take_from_tail(
-        stream, settings.step_rules, chains.hyper[i], chains.log_w[i], chains.log_g[i], chains.tail[i], k, known
-    )
-    chains.uid[i, k] = free_uid(chains.uid[i], chains.count[i], k, t)
-    chains.stats_at[i, k] = EMPTY
-    chains.is_frozen[i, k] = False
-    chains.first_seen[i, k] = t
-    durations.clear(duration, chains.dwells[i, k])
-    for j in range(chains.count[i]):
-        chains.counts[i, j, k] = 0
-        chains.counts[i, k + 1, j] = 0
-    chains.counts[i, chains.count[i], k] = 0
-    return k
 
 
 @kernel
@@ -277,7 +212,7 @@ def _replace_chains(duration, settings, chains, work, continuations, t):
     size = chains.log_weight.shape[0]
     counter_random.key(work.stream, chains.seed, t, 0, counter_random.RESAMPLING)
     taken = resample(work.stream, work.weight, continuations, size, work.order, work.chosen, work.kept)
-    _choose_places(work.parent, work.chosen, taken, work.place, work.kept_parent)
+    _choose_places(work.parent, work.chosen, taken, work.place, work.is_continued)
     total = 0.0
     for n in range(taken):
         total += work.kept[n]
@@ -294,7 +229,7 @@ def _replace_chains(duration, settings, chains, work, continuations, t):
         s = chains.state[i]
         durations.add(duration, chains.dwells[i, s], t - chains.start[i] - 1)
         if k == chains.uid.shape[1]:
-            k = _give_birth(work.stream, duration, settings, chains, i, t)
+            k = give_birth(work.stream, duration, settings, chains, i, t)
         chains.counts[i, s + 1, k] += 1
         if k != s:
             chains.run_start[i] = t
@@ -307,11 +242,11 @@ def _replace_chains(duration, settings, chains, work, continuations, t):
 
 
 @kernel
-def _begin(emission, duration, settings, chains, work, y, row, t):
+def _begin(duration, settings, chains, work, t):
     """The first observation: every chain has one state, new."""
     chains.sums[LOG_EVIDENCE] = work.log_predictive[EMPTY]
     for i in range(chains.log_weight.shape[0]):
-        chains.state[i] = _give_birth(work.stream, duration, settings, chains, i, t)
+        chains.state[i] = give_birth(work.stream, duration, settings, chains, i, t)
         chains.counts[i, 0, chains.state[i]] = 1
         fill_log_row(
             settings.step_rules, chains.hyper[i], chains.log_g[i], chains.tail[i], chains.counts[i], chains.state[i],
@@ -374,7 +309,7 @@ def extend(emission, duration, settings, chains, work, y, first, last, policy, w
         t = chains.clock[TIME]
         _evaluate(emission, chains.pool, chains.prepared, work.evaluated, work.log_predictive, EMPTY, y, row, t)
         if t == 0:
-            _begin(emission, duration, settings, chains, work, y, row, t)
+            _begin(duration, settings, chains, work, t)
         else:
             continuations, top = _list_continuations(emission, duration, settings, chains, work, y, row, t)
             total = _to_weights(work.weight, continuations, top)
@@ -405,8 +340,8 @@ def advance(
     events: np.ndarray,
     written: int = 0,
 ) -> int:
-    """Take rows ``first`` to ``last - 1`` of ``y``, (length, channels) float64 with NaN where missing, moving the
-    chains where it is due; returns how many rows of ``events`` are filled.
+    """Take rows ``first`` to ``last - 1`` of ``y`` and move the chains where it is due; returns how many rows of
+    ``events`` are filled. ``y``: (length, channels) float64, NaN where missing.
 
     ``events`` has room for ``alarms.MOST_EVENTS`` rows an observation. Rows before ``first`` are those that the
     emission family looks back at (``chains.history_of``), as far as the stream has them.

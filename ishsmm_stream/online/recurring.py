@@ -28,6 +28,7 @@ class Recurring:
         self.emission = model.emission
         self.duration = model.duration
         self.lag = lag
+        self.settle_every = max(1, min(SETTLE_EVERY, lag // 4))
         self.plan = make_plan(model, lag=lag, max_states=max_states, move_every=move_every)
         self.chains = make_chains(model, size=chains, lag=lag, max_states=max_states, move_every=move_every, seed=seed)
         self.considered = np.zeros(1, dtype=np.int64)  # change points up to here have been settled or passed over
@@ -38,10 +39,10 @@ class Recurring:
         settled: list[list[float]] = []
         written = 0
         while first < len(y):
-            last = min(len(y), first + SETTLE_EVERY - self.time % SETTLE_EVERY)
+            last = min(len(y), first + self.settle_every - self.time % self.settle_every)
             written = advance(self.plan, self.chains, y, first, last, policy, watch, events, written)
             first = last
-            if self.time % SETTLE_EVERY == 0:
+            if self.time % self.settle_every == 0:
                 settled += self._settle()
         return events[:written], np.reshape(settled, (-1, 4))
 
@@ -97,7 +98,7 @@ class Recurring:
         horizon = self.time - 1 - (self.lag - self.lag // 4)
         found = self._described(int(self.considered[0]), horizon)
         if found:
-            self.considered[0] = found[-1][0]
+            self.considered[0] = max(found[-1][0], found[-1][3])  # should its place still move, it is the same change
         return [list(row) for row in found if row[1] >= smoothing.LEAST_PROBABILITY]
 
     def open_change_points(self) -> list[ChangePoint]:

@@ -4,9 +4,7 @@ A chain carries no parameters. For a move they are drawn, used and forgotten: we
 transition counts, then the rows, theta and lambda, slices on the window, and a new path of the window given all of
 these and what came before it. Each of these draws leaves the posterior as it is, so the chains keep their weights.
 
-What lies before the window no longer changes. It is kept as frozen statistics, to which a move first adds what has left
-the window since the last one. Statistics can in general not be subtracted: those of the whole past are the frozen ones
-with the window and its new path added.
+Three steps for all chains: ``freeze`` what has left the window, ``redraw`` the window, ``rebuild`` the chains.
 """
 
 from __future__ import annotations
@@ -24,21 +22,10 @@ from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.online import prepared, window_beam
 from ishsmm_stream.online.chains import CURSOR, EMPTY, FOLDED, SIDE, TIME, Chains, Plan
+from ishsmm_stream.online.frozen import RUN_START, START, STATE, freeze, frozen_of, slot_of
 from ishsmm_stream.online.names import free_uid
 from ishsmm_stream.online.transitions import fill_log_row, give_to_tail
 from ishsmm_stream.online.window_beam import NO_STATE
-
-
-class Frozen(NamedTuple):
-    """What a chain's past before the window has left, its states in the chain's slots."""
-
-    counts: np.ndarray  # (M + 1, M) transitions
-    dwells: np.ndarray  # (M, numbers) complete segments
-    stats: np.ndarray  # (M, numbers) emissions
-    edge: np.ndarray  # (3,) state of the last observation (NO_STATE: there is none), start of its segment, of its run
-
-
-STATE, START, RUN_START = range(3)
 
 
 class Path(NamedTuple):
@@ -49,10 +36,10 @@ class Path(NamedTuple):
 
 
 class Moves(NamedTuple):
-    """What ``redraw`` hands to ``rebuild``: each chain's new window among the ``count`` states instantiated for it, and
+    """What ``redraw`` hands to ``rebuild``: each chain's new window among the states instantiated for it, and
     their weights."""
 
-    count: np.ndarray  # type: ignore[assignment]  # (N,)
+    count: np.ndarray  # type: ignore[assignment]  # (N,) states instantiated
     labels: np.ndarray  # (N, length)
     begins: np.ndarray  # (N, length)
     log_w: np.ndarray  # (N, slots)
@@ -69,98 +56,12 @@ def _make_moves(size: int, length: int, slots: int) -> Moves:
     )
 
 
-# The past
-
-
-@kernel
-def _slot_of(uids, count, uid):
-    for k in range(count):
-        if uids[k] == uid:
-            return k
-    return NO_STATE
-
-
-@kernel
-def _carry_over(emission, duration, is_frozen, count, frozen_count, old, new):
-    """What was frozen at the last move, for the states that there are now. Those born since have nothing; what followed
-    a state that was retired counts as having followed the start."""
-    for k in range(count):
-        for row in range(count + 1):
-            new.counts[row, k] = 0
-        if not is_frozen[k]:
-            durations.clear(duration, new.dwells[k])
-            emissions.clear(emission, new.stats[k])
-            continue
-        new.dwells[k, :] = old.dwells[k]
-        new.stats[k, :] = old.stats[k]
-        new.counts[0, k] = old.counts[0, k]
-        for m in range(frozen_count):
-            if is_frozen[m]:
-                new.counts[m + 1, k] = old.counts[m + 1, k]
-            else:
-                new.counts[0, k] += old.counts[m + 1, k]
-
-
-@kernel
-def _fold(emission, duration, uids, count, recent_uid, recent_start, values, base, first, last, frozen):
-    """Add observations ``first`` to ``last - 1`` of a chain's path; row 0 of ``values`` is observation ``base``."""
-    size = recent_uid.shape[0]
-    edge = frozen.edge
-    if first == 0:
-        edge[STATE] = NO_STATE
-    else:
-        edge[STATE] = _slot_of(uids, count, recent_uid[(first - 1) % size])
-        edge[START] = recent_start[(first - 1) % size]
-    for t in range(first, last):
-        k = _slot_of(uids, count, recent_uid[t % size])
-        if recent_start[t % size] == t:
-            if edge[STATE] != NO_STATE:
-                durations.add(duration, frozen.dwells[edge[STATE]], t - edge[START] - 1)
-            if edge[STATE] != k:
-                edge[RUN_START] = t
-            frozen.counts[edge[STATE] + 1, k] += 1
-            edge[STATE] = k
-            edge[START] = t
-        emissions.add(emission, frozen.stats[k], values, t - base)
-
-
-@kernel
-def _frozen_of(chains, side, i):
-    return Frozen(
-        chains.frozen_counts[side, i], chains.frozen_dwells[side, i], chains.frozen_stats[side, i],
-        chains.frozen_edge[side, i],
-    )  # fmt: skip
-
-
-@kernel
-def freeze(emission, duration, chains, values, base, begin):
-    """Add the observations before ``begin`` to every chain's frozen past; row 0 of ``values`` is at ``base``."""
-    side, folded = chains.clock[SIDE], chains.clock[FOLDED]
-    for i in range(chains.log_weight.shape[0]):
-        if chains.log_weight[i] > -np.inf:
-            origin, count, uids = chains.origin[i], chains.count[i], chains.uid[i]
-            old, new = _frozen_of(chains, side, origin), _frozen_of(chains, 1 - side, i)
-            new.edge[:] = old.edge
-            _carry_over(emission, duration, chains.is_frozen[i], count, chains.frozen_count[side, origin], old, new)
-            _fold(
-                emission, duration, uids, count, chains.recent_uid[i], chains.recent_start[i], values, base, folded,
-                begin, new,
-            )  # fmt: skip
-    for i in range(chains.log_weight.shape[0]):
-        chains.origin[i] = i
-    chains.clock[FOLDED] = begin
-    chains.clock[SIDE] = 1 - side
-
-
-# The window
-
-
 @kernel
 def _read_path(uids, count, recent_uid, recent_start, begin, path):
     size = recent_uid.shape[0]
     for j in range(path.labels.shape[0]):
         column = (begin + j) % size
-        path.labels[j] = _slot_of(uids, count, recent_uid[column])
+        path.labels[j] = slot_of(uids, count, recent_uid[column])
         path.begins[j] = recent_start[column] == begin + j
 
 
@@ -397,7 +298,7 @@ def rebuild(emission, duration, settings, chains, values, base, begin, number, m
         if chains.log_weight[i] == -np.inf:
             continue
         known, count, uids, recent_uid = chains.count[i], moves.count[i], chains.uid[i], chains.recent_uid[i]
-        frozen, path = _frozen_of(chains, side, i), Path(moves.labels[i], moves.begins[i])
+        frozen, path = frozen_of(chains, side, i), Path(moves.labels[i], moves.begins[i])
         used = _number_used(frozen.counts, path.labels, known, count, number)
         if used > uids.shape[0]:  # more states than a chain can hold: the path stays as it is
             _read_path(uids, known, recent_uid, chains.recent_start[i], begin, path)

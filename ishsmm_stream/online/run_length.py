@@ -30,6 +30,7 @@ from ishsmm_stream.online import predictors
 TIME, COUNT, CONSIDERED, SLOTS_USED = range(4)
 LOG_EVIDENCE, DISCARDED = range(2)
 NOBODY = -1
+LIFT_EVERY = 256
 
 
 class RunLength(NamedTuple):
@@ -45,6 +46,7 @@ class RunLength(NamedTuple):
     slot_start: np.ndarray  # (slots,) int64
     slot_birth: np.ndarray  # (slots, grid) float32: mass at birth, its largest entry 1
     slot_parent: np.ndarray  # (slots,) int32: the slot of the most probable parent
+    slot_before: np.ndarray  # (slots,) int64: its start, also where the slot is forgotten
     slot_log: np.ndarray  # (slots,) ln of the most probable path's conditional probability given this start
     record_slot: np.ndarray  # (lag,) int32: entry s % lag belongs to the start s
     record_reference: np.ndarray  # (lag,) int32: grid index of g*
@@ -67,6 +69,7 @@ def make_run_length(grid: int, cap: int, lag: int, parents: int) -> RunLength:
         slot_start=np.zeros(slots, dtype=np.int64),
         slot_birth=np.zeros((slots, grid), dtype=np.float32),
         slot_parent=np.zeros(slots, dtype=np.int32),
+        slot_before=np.zeros(slots, dtype=np.int64),
         slot_log=np.zeros(slots),
         record_slot=np.zeros(lag, dtype=np.int32),
         record_reference=np.zeros(lag, dtype=np.int32),
@@ -103,6 +106,7 @@ def _free_slots(filter):
             filter.slot_birth[used] = filter.slot_birth[old]
             filter.slot_log[used] = filter.slot_log[old]
             filter.slot_parent[used] = filter.slot_parent[old]
+            filter.slot_before[used] = filter.slot_before[old]
             used += 1
     for slot in range(used):
         if filter.slot_parent[slot] != NOBODY:  # a forgotten parent lies before the lag
@@ -148,33 +152,38 @@ def _age_by_duration(duration, hazard, t, start, mass, weight, count, newborn, e
 
 @kernel
 def _record_parents(filter, t, slot, shares, total, least_share):
-    """Remember who can have preceded the start ``t``: everybody with a share of at least ``least_share``, and where
-    that is more than there is room for, the heaviest."""
+    """Remember who can have preceded the start ``t``: everybody with at least ``least_share`` of the largest share, and
+    where that is more than there is room for, the heaviest."""
     record = t % filter.record_slot.shape[0]
     room = filter.parent_slot.shape[1]
     count = filter.clock[COUNT]
-    least = least_share * total
-    while True:
+    top = 0.0
+    for i in range(count):
+        top = max(top, shares[i])
+    least = least_share * top
+    while least < top:
         kept = 0
         for i in range(count):
             if shares[i] >= least and shares[i] > 0.0:
                 kept += 1
         if kept <= room:
             break
-        least = max(2.0 * least, 1e-6 * total)
+        least = min(max(2.0 * least, 1e-6 * top), top)
     kept = 0
     best = -np.inf
     filter.slot_parent[slot] = NOBODY
+    filter.slot_before[slot] = NOBODY
     filter.slot_log[slot] = 0.0
     for i in range(count):
-        if shares[i] >= least and shares[i] > 0.0:
+        if shares[i] >= least and shares[i] > 0.0 and kept < room:
             parent = filter.slot[i]
             filter.parent_slot[record, kept] = parent
             filter.parent_share[record, kept] = _rounded(shares[i] / total)
-            log_path = _rounded(math.log(shares[i] / total) + filter.slot_log[parent])
+            log_path = math.log(shares[i] / total) + filter.slot_log[parent]
             if log_path > best:
                 best = log_path
                 filter.slot_parent[slot] = parent
+                filter.slot_before[slot] = filter.slot_start[parent]
                 filter.slot_log[slot] = log_path
             kept += 1
     filter.parent_count[record] = kept
@@ -229,12 +238,24 @@ def _begin(hazard, filter, newborn, t, slot):
 
 
 @kernel
+def _lift_logs(filter):
+    """Paths are compared with one another only; that their probabilities fall with the stream must not cost digits."""
+    top = -np.inf
+    for i in range(filter.clock[COUNT]):
+        top = max(top, filter.slot_log[filter.slot[i]])
+    for slot in range(filter.clock[SLOTS_USED]):
+        filter.slot_log[slot] -= top
+
+
+@kernel
 def _give_birth(emission, duration, hazard, filter, memory, t, least_share):
     """Age every hypothesis by one observation and instantiate the one that starts at ``t``."""
     grid = filter.mass.shape[1]
     newborn = np.empty(grid)
     if filter.clock[SLOTS_USED] == filter.slot_start.shape[0]:
         _free_slots(filter)
+    if t > 0 and t % LIFT_EVERY == 0:
+        _lift_logs(filter)
     slot = filter.clock[SLOTS_USED]
     filter.clock[SLOTS_USED] += 1
     count = filter.clock[COUNT]
@@ -243,6 +264,7 @@ def _give_birth(emission, duration, hazard, filter, memory, t, least_share):
         filter.record_slot[0] = slot
         filter.parent_count[0] = 0
         filter.slot_parent[slot] = NOBODY
+        filter.slot_before[slot] = NOBODY
         filter.slot_log[slot] = 0.0
         position = _begin(hazard, filter, newborn, t, slot)
         predictors.open_first(emission, memory, position)
@@ -268,6 +290,7 @@ def _give_birth(emission, duration, hazard, filter, memory, t, least_share):
         filter.parent_count[t % filter.record_slot.shape[0]] = 0
         filter.record_slot[t % filter.record_slot.shape[0]] = slot
         filter.slot_parent[slot] = NOBODY
+        filter.slot_before[slot] = NOBODY
         filter.slot_log[slot] = -np.inf
     predictors.summarise(emission, memory, shares, total, count)
     position = _begin(hazard, filter, newborn, t, slot)
@@ -324,7 +347,7 @@ def advance(emission, duration, hazard, filter, memory, y, row, least_share, lik
 # Snapshots: plain Python
 
 _BY_HYPOTHESIS = ("start", "order", "mass", "slot")
-_BY_SLOT = ("slot_start", "slot_birth", "slot_parent", "slot_log")
+_BY_SLOT = ("slot_start", "slot_birth", "slot_parent", "slot_before", "slot_log")
 _BY_RECORD = ("record_slot", "record_reference", "parent_count")
 
 

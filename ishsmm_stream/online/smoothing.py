@@ -95,7 +95,7 @@ def describe_change(probability, first, path, i):
     index = path[i]
     last_index = first + probability.shape[0] - 1
     low = max(first, 1)
-    if i > 0:
+    if i > 0 and path[i - 1] > 0:  # the stream's beginning is no change
         low = max(low, (path[i - 1] + index) // 2 + 1)
     high = last_index
     if i + 1 < path.shape[0]:
@@ -151,7 +151,7 @@ def settle(hazard, filter, settled, written):
             if probability.shape[0] == 0:
                 probability = change_probability(hazard, filter)
             total, low, high = describe_change(probability, first, path, i)
-            filter.clock[CONSIDERED] = path[i]
+            filter.clock[CONSIDERED] = max(path[i], high)  # should its place still move, it is the same change
             if total >= LEAST_PROBABILITY:
                 settled[written, SETTLED.index] = path[i]
                 settled[written, SETTLED.probability] = total

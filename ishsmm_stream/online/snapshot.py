@@ -14,7 +14,8 @@ import numpy as np
 
 _MAGIC = b"ishsmm\x00\x1a"
 VERSION = 1
-_FIXED = struct.Struct("<8sHII")
+_FIXED = struct.Struct("<8sHI")
+_LENGTH = struct.Struct("<I")
 _DTYPES = ("<f8", "<f4", "<i8", "<i4", "<i2", "|b1", "|u1", "<u8")
 
 
@@ -27,7 +28,8 @@ def write(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     described = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
     head = zlib.compress(json.dumps({"header": header, "arrays": described}, separators=(",", ":")).encode(), 9)
     body = zlib.compress(b"".join(_shuffled(array) for array in arrays.values()), 9)
-    return _FIXED.pack(_MAGIC, VERSION, zlib.crc32(head + body), len(head)) + head + body
+    rest = _LENGTH.pack(len(head)) + head + body
+    return _FIXED.pack(_MAGIC, VERSION, zlib.crc32(rest)) + rest
 
 
 def read(data: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
@@ -37,12 +39,14 @@ def read(data: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     data = bytes(data)
     if len(data) < _FIXED.size or not data.startswith(_MAGIC):
         raise SnapshotError(f"these {len(data)} bytes are not a snapshot of a detector: they begin differently")
-    _, version, checksum, head_length = _FIXED.unpack_from(data)
+    _, version, checksum = _FIXED.unpack_from(data)
     if version != VERSION:
         raise SnapshotError(f"the snapshot has version {version}, this library reads version {VERSION}")
     rest = data[_FIXED.size :]
     if zlib.crc32(rest) != checksum:
         raise SnapshotError(f"the snapshot is damaged or cut off: its {len(data)} bytes do not match their checksum")
+    (head_length,) = _LENGTH.unpack_from(rest)
+    rest = rest[_LENGTH.size :]
     described = json.loads(zlib.decompress(rest[:head_length]))
     body = zlib.decompress(rest[head_length:])
     arrays: dict[str, np.ndarray] = {}

@@ -65,22 +65,30 @@ def _log_norm(step_rules, log_g, tail, state, count):
 def fill_log_row(step_rules, hyper, log_g, tail, counts, state, count, log_row):
     """ln P(next state = k | the segment of ``state`` has ended) for the ``count`` known states; the last entry of
     ``log_row`` is the new one's."""
-    log_norm = _log_norm(step_rules, log_g, tail, state, count)
-    concentration = hyper[ALPHA1] * (1.0 - hyper[RHO])
     new = log_row.shape[0] - 1
-    total = concentration * math.exp(tail[TAIL_G] - log_norm)
+    kappa = hyper[ALPHA1] * hyper[RHO]
+    seen = kappa if step_rules.allows_self else 0.0
+    largest = tail[TAIL_G]
     for k in range(count):
-        weight = 0.0
         if step_rules.allows_self or k != state:
-            weight = counts[state + 1, k] + concentration * math.exp(log_g[k] - log_norm)
+            seen += counts[state + 1, k]
+            largest = max(largest, log_g[k])
+    # Where nothing was seen the row is proportional to gamma, of which nothing must be lost to underflow.
+    log_unit = -largest
+    if seen > 0.0:
+        log_unit = math.log(hyper[ALPHA1] * (1.0 - hyper[RHO])) - _log_norm(step_rules, log_g, tail, state, count)
+    total = math.exp(tail[TAIL_G] + log_unit)
+    for k in range(count):
+        log_row[k] = 0.0
+        if step_rules.allows_self or k != state:
+            log_row[k] = counts[state + 1, k] + math.exp(log_g[k] + log_unit)
             if k == state:
-                weight += hyper[ALPHA1] * hyper[RHO]
-        log_row[k] = weight
-        total += weight
+                log_row[k] += kappa
+            total += log_row[k]
     log_total = math.log(total)
     for k in range(count):
         log_row[k] = math.log(log_row[k]) - log_total if log_row[k] > 0.0 else -np.inf
-    log_row[new] = math.log(concentration) + tail[TAIL_G] - log_norm - log_total
+    log_row[new] = tail[TAIL_G] + log_unit - log_total
 
 
 @kernel
