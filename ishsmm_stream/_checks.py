@@ -58,7 +58,7 @@ def series(name: str, values: Any) -> np.ndarray:
         raise ValueError(f"{name} must have 1 or 2 dimensions (length, channels), got shape {array.shape}")
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise ValueError(f"{name} is empty: at least one observation is needed")
-    infinite = np.isinf(array).any(axis=1)
-    if infinite.any():
+    if np.isinf(array).any():
+        infinite = np.isinf(array).any(axis=1)
         raise ValueError(f"{name} is infinite at index {int(np.argmax(infinite))}; use NaN for a missing value")
     return np.ascontiguousarray(array)

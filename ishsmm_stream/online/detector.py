@@ -11,7 +11,7 @@ import numpy as np
 from ishsmm_stream import _checks
 from ishsmm_stream.model import encoding
 from ishsmm_stream.model.durations import Fixed
-from ishsmm_stream.model.emissions import Autoregressive, Mixed, MultivariateNormal
+from ishsmm_stream.model.emissions import Autoregressive, Categorical, Mixed, MultivariateNormal, Normal, Poisson
 from ishsmm_stream.model.emissions import family as emission_family
 from ishsmm_stream.model.presets import Model
 from ishsmm_stream.model.priors import Beta
@@ -21,6 +21,7 @@ from ishsmm_stream.online.left_to_right import LeftToRight
 from ishsmm_stream.online.recurring import Recurring
 from ishsmm_stream.online.results import Alarm, ChangePoint, Event, Forecast, StateEstimate
 from ishsmm_stream.online.scaling import Scaling
+from ishsmm_stream.online.stillness import REPEATS, Stillness
 
 AUTO = "auto"
 # Rows that one call of the compiled loop takes: bounds its buffers.
@@ -32,12 +33,14 @@ _DEFAULT_MIN_DWELL = 4  # shorter excursions are outliers
 # Purposes of random numbers.
 _STATE, _FORECAST = 1, 2
 _FORECAST_DRAWS = 2000
+# Readings under priors that are given are cut here, so that their squares and products remain numbers.
+_LIMIT = 1e30
 # Before anybody can be told: no probability exceeds this.
 _MUTED = AlarmPolicy()._replace(threshold=2.0)
 # Stands for the durations of a model whose hazard is learned.
 _NO_DURATION = Fixed(0)
 # How many parents of a start are remembered for smoothing, and the least share of one that is.
-_PARENTS = 12
+_PARENTS = 20
 _LEAST_SHARE = 1e-3
 _MAX_STATES = 16  # of a chain; the one least likely to return makes room
 
@@ -108,6 +111,7 @@ class OnlineDetector:
         self._engine: LeftToRight | Recurring | None = None
         self._scaling: Scaling | None = None
         self._recent = np.empty((0, 1))  # rows that an autoregression looks back at
+        self._stillness = Stillness(1)
         self._time = 0
         self._log_first = 0.0  # the engine's ln p of the first values
         self._counted = 0  # values since then
@@ -125,6 +129,20 @@ class OnlineDetector:
             raise ValueError("hazard and outliers are for models in which no state returns, such as ishsmm_stream.ilr")
         if self.outliers is not None and not 0.0 <= _checks.number("outliers", self.outliers) < 1.0:
             raise ValueError(f"outliers must be a probability below 1, got {self.outliers!r}")
+        if isinstance(self.model, Model):
+            self._check_emission(self.model.emission)
+            if self.min_dwell is not None and self.hazard is None:
+                raise ValueError(
+                    "min_dwell goes with a learned hazard; give hazard=ishsmm_stream.priors.Beta(a, b) too"
+                )
+
+    def _check_emission(self, emission: Any) -> None:
+        if self.outliers and not isinstance(emission, Normal):
+            raise ValueError(f"outliers are for emissions.Normal and model='auto', got {type(emission).__name__}")
+        if self.prior == AUTO and isinstance(emission, (Poisson, Categorical)):
+            raise ValueError(
+                f"prior='auto' standardises values, which emissions.{type(emission).__name__} cannot take; use 'model'"
+            )
 
     # Observations in
 
@@ -134,8 +152,18 @@ class OnlineDetector:
 
     def update_many(self, values: Any) -> list[Event]:
         """Take observations in, in order; the same as ``update`` one by one. Returns the events they caused."""
+        return self._take(values, stops=False)[1]
+
+    def update_to_event(self, values: Any) -> tuple[int, list[Event]]:
+        """Take observations in up to the first that causes events; returns how many were taken, and those events.
+
+        What the detector says afterwards is what it said at the event, however the observations were batched.
+        """
+        return self._take(values, stops=True)
+
+    def _take(self, values: Any, stops: bool) -> tuple[int, list[Event]]:
         if np.size(values) == 0:
-            return []
+            return 0, []
         rows = _checks.series("values", values)
         if self._engine is None:
             self._prepare(rows.shape[1])
@@ -144,19 +172,34 @@ class OnlineDetector:
             raise ValueError(f"values have {rows.shape[1]} channels, the stream has {self._recent.shape[1]}")
         if isinstance(self.model, Model):
             emission_family.check_data(self.model.emission, rows)
-        self._time += len(rows)
+        raw, length = rows, len(rows)
+        repeats = self._stillness.repeats(raw)
+        self._time += length
         muted = 0
         if self._scaling is not None:
-            rows, muted = self._scaling.take(rows)
+            rows, muted = self._scaling.take(raw)
+        elif self._is_real:
+            rows = np.clip(raw, -_LIMIT, _LIMIT)
+        is_still = np.zeros(len(rows), dtype=np.bool_)
+        if self._scaling is not None and self._scaling.is_warm:
+            is_still[-length:] = repeats > REPEATS
+            is_still[:muted] = False  # the first values count whatever they are
         found: list[Event] = []
         while len(rows):
             # what was held back is caught up on in silence: nobody could have been told at the time
             mute = muted > 0
             take = min(_ROWS_AT_ONCE, muted if mute else len(rows))
-            found += self._advance(rows[:take], _MUTED if mute else self._policy_in_units())
-            rows = rows[take:]
-            muted -= take if mute else 0
-        return found
+            policy = _MUTED if mute else self._policy_in_units()
+            taken, events = self._advance(rows[:take], is_still[:take], policy, stops)
+            found += events
+            rows, is_still = rows[taken:], is_still[taken:]
+            muted -= taken if mute else 0
+            if stops and found:
+                break
+        left = len(rows)
+        self._time -= left
+        self._stillness.go_on(raw[length - left - 1], repeats[length - left - 1])
+        return length - left, found
 
     def _policy_in_units(self) -> AlarmPolicy:
         """The policy with its least effect in the units that the engine works in."""
@@ -164,15 +207,18 @@ class OnlineDetector:
             return self._policy
         return self._policy._replace(min_effect=self._policy.min_effect / float(self._scaling.scale[0]))
 
-    def _advance(self, rows: np.ndarray, policy: AlarmPolicy) -> list[Event]:
+    def _advance(
+        self, rows: np.ndarray, is_still: np.ndarray, policy: AlarmPolicy, stops: bool = False
+    ) -> tuple[int, list[Event]]:
         assert self._engine is not None
         earlier = len(self._recent)
         y = np.concatenate([self._recent, rows]) if earlier else rows
-        buffer, settled = self._engine.extend(np.ascontiguousarray(y), earlier, policy, self._watch)
+        buffer, settled, end = self._engine.extend(y, is_still, earlier, policy, self._watch, stops)
+        rows, y = rows[: end - earlier], y[:end]
         if policy is _MUTED:
             self._log_first = self._engine.log_evidence
-        else:
-            self._counted += int(np.sum(~np.isnan(rows).any(axis=1)))
+        elif self._scaling is not None:
+            self._counted += len(rows) - int(np.count_nonzero(np.isnan(rows).any(axis=1)))
         if self._look_back:
             self._recent = y[-self._look_back :].copy()
         for row in settled:
@@ -181,7 +227,7 @@ class OnlineDetector:
         events = alarms.read_events(buffer)
         for event, row in zip(events, buffer, strict=True):
             self._note(event, int(row[alarms.E_BEFORE]))
-        return events
+        return len(rows), events
 
     def _note(self, event: Event, before: int) -> None:
         """Keep the list of alarms in step with the events; ``before``: the start announced before this alarm."""
@@ -204,7 +250,9 @@ class OnlineDetector:
                 raise ValueError(f"values have {channels} channels, but the model's emission takes {expected}")
         self._engine = self._make_engine(channels)
         self._look_back = _look_back(self._engine.emission)
+        self._is_real = not isinstance(self._engine.emission, (Poisson, Categorical))
         self._recent = np.empty((0, channels))
+        self._stillness = Stillness(channels)
         if (self.prior or (AUTO if self.model == AUTO else "model")) == AUTO:
             self._scaling = Scaling(channels, self.warm_up)
 
@@ -258,7 +306,7 @@ class OnlineDetector:
         assert view._scaling is not None
         rows, view._scaling.held = view._scaling.held, view._scaling.held[:0]
         view._scaling.learn(rows)
-        view._advance(view._scaling.take(rows)[0], _MUTED)
+        view._advance(view._scaling.take(rows)[0], np.zeros(len(rows), dtype=np.bool_), _MUTED)
         return view
 
     def _view(self) -> LeftToRight | Recurring | None:
@@ -301,14 +349,16 @@ class OnlineDetector:
 
     def run_length(self, *quantiles: float) -> tuple[int, ...]:
         """Quantiles of the number of observations in the current segment; 5%, 50% and 95% unless told otherwise."""
+        asked = [_checks.number("quantile", q) for q in quantiles or (0.05, 0.5, 0.95)]
+        if min(asked) < 0.0 or max(asked) > 1.0:
+            raise ValueError(f"a quantile must lie between 0 and 1, got {quantiles!r}")
         engine = self._view()
         if engine is None:
-            return (0,) * (len(quantiles) or 3)
+            return (0,) * len(asked)
         starts, weights = engine.starts()
         lengths = engine.time - starts[::-1]
         cumulative = np.cumsum(weights[::-1])
-        asked = np.array(quantiles or (0.05, 0.5, 0.95))
-        return tuple(int(lengths[min(np.searchsorted(cumulative, q), len(lengths) - 1)]) for q in asked)
+        return tuple(int(lengths[min(int(np.searchsorted(cumulative, q)), len(lengths) - 1)]) for q in asked)
 
     def change_probability(self, last: int) -> float:
         """P(the current segment began within the ``last`` observations); the stream's own beginning is no change."""
@@ -335,12 +385,11 @@ class OnlineDetector:
         if view._engine is None or view._engine.time == 0:
             raise ValueError("forecast needs at least one observation")
         paths = view._engine.simulate(h, _FORECAST_DRAWS, view._recent, view._generator(_FORECAST))
+        answers = np.stack([paths.mean(axis=0), *np.quantile(paths, [0.5, 0.05, 0.95], axis=0)])
         if view._scaling is not None:
-            units = np.where(view._scaling.scale > 0.0, view._scaling.scale, 1.0)
-            paths = paths * units + view._scaling.location
-        paths = paths[:, :, 0] if paths.shape[2] == 1 else paths
-        low, median, high = np.quantile(paths, [0.05, 0.5, 0.95], axis=0)
-        return Forecast(paths.mean(axis=0), median, low, high)
+            with np.errstate(over="ignore"):  # at the ends of the doubles a forecast may lie beyond them
+                answers = np.nan_to_num(answers * view._scaling.scale + view._scaling.location)
+        return Forecast(*(answers[:, :, 0] if answers.shape[2] == 1 else answers))
 
     def _generator(self, purpose: int) -> np.random.Generator:
         """Random numbers for one answer: the same whenever it is asked for at the same time."""
@@ -350,7 +399,7 @@ class OnlineDetector:
         """Levels and spreads as the stream is measured."""
         if self._scaling is None:
             return parameters
-        location, scale = self._scaling.location, np.where(self._scaling.scale > 0.0, self._scaling.scale, 1.0)
+        location, scale = self._scaling.location, self._scaling.scale  # 0 while all values were equal
         converted = {}
         for name, value in parameters.items():
             kind, _, channel = name.partition("[")
@@ -369,7 +418,9 @@ class OnlineDetector:
         header = {"settings": self._settings(), "time": self._time, "channels": self._recent.shape[1]}
         header |= {"log_first": self._log_first, "counted": self._counted, "settled": self._settled_ever}
         header["alarms"] = [list(alarm) for alarm in self._alarms]
+        header["repeats"] = self._stillness.count
         arrays = {"places": self._watch.places, "amounts_watched": self._watch.amounts, "recent": self._recent}
+        arrays["latest"] = self._stillness.latest
         arrays["settled"] = np.array(self._settled, dtype=np.float64).reshape(-1, 4)
         if self._scaling is not None:
             header["is_warm"] = self._scaling.is_warm
@@ -417,6 +468,7 @@ class OnlineDetector:
             assert detector._engine is not None
             detector._engine.load(engine_arrays)
             detector._recent = arrays["recent"]
+            detector._stillness.go_on(arrays["latest"], header["repeats"])
         if detector._scaling is not None:
             detector._scaling.is_warm = header["is_warm"]
             detector._scaling.location = arrays["location"]

@@ -24,7 +24,7 @@ ENDS, STAYS = 0, 1
 def make_table(duration: object) -> tuple[np.ndarray, np.ndarray]:
     """Keys (statistics and number of the block) and values, with nothing remembered. Plain Python."""
     keys = np.full((TABLE_SIZE, durations.stats_size(duration) + 1), np.nan)
-    return keys, np.empty((TABLE_SIZE, BLOCK, 2))
+    return keys, np.zeros((TABLE_SIZE, BLOCK, 2))
 
 
 @kernel

@@ -37,17 +37,37 @@ def _posterior_of_start(emission, memory, filter, asks_level, starts, weights, p
 
 @kernel
 def extend(
-    emission, duration, hazard, filter, memory, y, first, last, least_share, policy, watch, events, settled, written
+    emission,
+    duration,
+    hazard,
+    filter,
+    memory,
+    y,
+    is_still,
+    first,
+    last,
+    least_share,
+    policy,
+    watch,
+    stops,
+    events,
+    settled,
 ):
-    """Take rows ``first`` to ``last - 1`` of ``y`` in. ``written`` counts the rows filled of (events, settled)."""
+    """Take rows ``first`` to ``last - 1`` of ``y`` in, where it ``stops`` only up to the first that causes an event.
+    ``is_still``: one entry a row from ``first`` on, see ``run_length.advance``.
+
+    Returns how many rows of ``events`` and of ``settled`` are filled, and the next row of ``y``.
+    """
     cap = filter.start.shape[0]
     likelihood, weights, levels, noises = np.empty(cap), np.empty(cap), np.empty(cap), np.empty(cap)
     starts, parents = np.empty(cap, dtype=np.int64), np.empty(cap, dtype=np.int64)
     asks_level = policy.min_effect > 0.0 or policy.min_effect_sd > 0.0
-    n_events, n_settled = written
+    n_events, n_settled = 0, 0
     settle_every = max(1, min(SETTLE_EVERY, filter.record_slot.shape[0] // 4))
     for row in range(first, last):
-        run_length.advance(emission, duration, hazard, filter, memory, y, row, least_share, likelihood)
+        run_length.advance(
+            emission, duration, hazard, filter, memory, y, row, is_still[row - first], least_share, likelihood
+        )
         state = _posterior_of_start(emission, memory, filter, asks_level, starts, weights, parents, levels, noises)
         time = filter.clock[TIME]
         n_events = alarms.follow(
@@ -66,7 +86,9 @@ def extend(
         )
         if time % settle_every == 0:
             n_settled = smoothing.settle(hazard, filter, settled, n_settled)
-    return n_events, n_settled
+        if stops and n_events > 0:
+            return n_events, n_settled, row + 1
+    return n_events, n_settled, last
 
 
 class LeftToRight:
@@ -82,16 +104,19 @@ class LeftToRight:
         self.filter = run_length.make_run_length(len(hazard.prior), cap, lag, min(parents, cap))
         self.memory = predictors.make_memory(emission, cap)
 
-    def extend(self, y: np.ndarray, first: int, policy: AlarmPolicy, watch: Watch) -> tuple[np.ndarray, np.ndarray]:
-        """Take rows from ``first`` on in (those before it are only looked back at); returns events and settled rows."""
+    def extend(
+        self, y: np.ndarray, is_still: np.ndarray, first: int, policy: AlarmPolicy, watch: Watch, stops: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Take rows from ``first`` on in (those before it are only looked back at), where it ``stops`` only up to the
+        first that causes an event; returns events, settled rows and the next row."""
         rows = len(y) - first
         events = np.empty((alarms.MOST_EVENTS * rows, alarms.EVENT_NUMBERS))
         settled = np.empty((rows + len(self.filter.record_slot), 4))
-        n_events, n_settled = extend(
-            self.emission, self.duration, self.hazard, self.filter, self.memory, y, first, len(y), self.least_share,
-            policy, watch, events, settled, (0, 0),
+        n_events, n_settled, row = extend(
+            self.emission, self.duration, self.hazard, self.filter, self.memory, y, is_still, first, len(y),
+            self.least_share, policy, watch, stops, events, settled,
         )  # fmt: skip
-        return events[:n_events], settled[:n_settled]
+        return events[:n_events], settled[:n_settled], row
 
     @property
     def time(self) -> int:

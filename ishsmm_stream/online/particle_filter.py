@@ -298,8 +298,9 @@ def _tell(chains, work, t, policy, watch, events, written):
 
 
 @kernel
-def extend(emission, duration, settings, chains, work, y, first, last, policy, watch, events, written):
-    """Take rows ``first`` to ``last - 1`` of ``y``, stopping after an observation at which a move is due.
+def extend(emission, duration, settings, chains, work, y, first, last, policy, watch, stops, events, written):
+    """Take rows ``first`` to ``last - 1`` of ``y``, stopping after an observation at which a move is due, and where it
+    ``stops`` after one that causes an event.
 
     Returns the next row and how many rows of ``events`` are filled (at most ``alarms.MOST_EVENTS`` an observation).
     Rows before ``first`` are what the emission family looks back at.
@@ -321,7 +322,7 @@ def extend(emission, duration, settings, chains, work, y, first, last, policy, w
         written = _tell(chains, work, t, policy, watch, events, written)
         chains.clock[TIME] = t + 1
         row += 1
-        if settings.move_every > 0 and (t + 1) % settings.move_every == 0:
+        if (settings.move_every > 0 and (t + 1) % settings.move_every == 0) or (stops and written > 0):
             break
     return row, written
 
@@ -339,9 +340,11 @@ def advance(
     watch: alarms.Watch,
     events: np.ndarray,
     written: int = 0,
-) -> int:
-    """Take rows ``first`` to ``last - 1`` of ``y`` and move the chains where it is due; returns how many rows of
-    ``events`` are filled. ``y``: (length, channels) float64, NaN where missing.
+    stops: bool = False,
+) -> tuple[int, int]:
+    """Take rows ``first`` to ``last - 1`` of ``y`` and move the chains where it is due; where it ``stops``, only up to
+    the first row that causes an event. Returns how many rows of ``events`` are filled, and the next row.
+    ``y``: (length, channels) float64, NaN where missing.
 
     ``events`` has room for ``alarms.MOST_EVENTS`` rows an observation. Rows before ``first`` are those that the
     emission family looks back at (``chains.history_of``), as far as the stream has them.
@@ -349,8 +352,11 @@ def advance(
     work = make_work(len(chains.log_weight), chains.uid.shape[1], len(chains.pool))
     while first < last:
         first, written = extend(
-            plan.emission, plan.duration, plan.settings, chains, work, y, first, last, policy, watch, events, written
-        )
+            plan.emission, plan.duration, plan.settings, chains, work, y, first, last, policy, watch, stops, events,
+            written,
+        )  # fmt: skip
         if plan.settings.move_every > 0 and chains.clock[TIME] % plan.settings.move_every == 0:
             rejuvenate(plan, chains)
-    return int(written)
+        if stops and written > 0:
+            break
+    return int(written), first

@@ -33,18 +33,23 @@ class Recurring:
         self.chains = make_chains(model, size=chains, lag=lag, max_states=max_states, move_every=move_every, seed=seed)
         self.considered = np.zeros(1, dtype=np.int64)  # change points up to here have been settled or passed over
 
-    def extend(self, y: np.ndarray, first: int, policy: AlarmPolicy, watch: Watch) -> tuple[np.ndarray, np.ndarray]:
-        """Take rows from ``first`` on in (those before it are only looked back at); returns events and settled rows."""
+    def extend(
+        self, y: np.ndarray, is_still: np.ndarray, first: int, policy: AlarmPolicy, watch: Watch, stops: bool = False
+    ) -> tuple[np.ndarray, np.ndarray, int]:
+        """Take rows from ``first`` on in (those before it are only looked back at), where it ``stops`` only up to the
+        first that causes an event; returns events, settled rows and the next row. Streams that stand still are
+        followed like any other: known states need no telling."""
         events = np.empty((alarms.MOST_EVENTS * (len(y) - first), alarms.EVENT_NUMBERS))
         settled: list[list[float]] = []
         written = 0
         while first < len(y):
             last = min(len(y), first + self.settle_every - self.time % self.settle_every)
-            written = advance(self.plan, self.chains, y, first, last, policy, watch, events, written)
-            first = last
+            written, first = advance(self.plan, self.chains, y, first, last, policy, watch, events, written, stops)
             if self.time % self.settle_every == 0:
                 settled += self._settle()
-        return events[:written], np.reshape(settled, (-1, 4))
+            if stops and written > 0:
+                break
+        return events[:written], np.reshape(settled, (-1, 4)), first
 
     @property
     def time(self) -> int:

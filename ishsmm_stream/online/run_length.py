@@ -31,6 +31,7 @@ TIME, COUNT, CONSIDERED, SLOTS_USED = range(4)
 LOG_EVIDENCE, DISCARDED = range(2)
 NOBODY = -1
 LIFT_EVERY = 256
+LEAST_SHARE_OF_A_HAZARD = 1e-230
 
 
 class RunLength(NamedTuple):
@@ -248,8 +249,9 @@ def _lift_logs(filter):
 
 
 @kernel
-def _give_birth(emission, duration, hazard, filter, memory, t, least_share):
-    """Age every hypothesis by one observation and instantiate the one that starts at ``t``."""
+def _give_birth(emission, duration, hazard, filter, memory, t, least_share, is_still):
+    """Age every hypothesis by one observation and instantiate the one that starts at ``t``; where the stream stands
+    still nobody ages and what starts has no mass."""
     grid = filter.mass.shape[1]
     newborn = np.empty(grid)
     if filter.clock[SLOTS_USED] == filter.slot_start.shape[0]:
@@ -269,9 +271,11 @@ def _give_birth(emission, duration, hazard, filter, memory, t, least_share):
         position = _begin(hazard, filter, newborn, t, slot)
         predictors.open_first(emission, memory, position)
         return
-    shares = np.empty(count)
+    shares = np.zeros(count)
     reference = 0
-    if hazard.learned:
+    if is_still:
+        newborn[:] = 0.0
+    elif hazard.learned:
         _age_by_learned_hazard(hazard, t, filter.start, filter.mass, filter.weight, count, newborn)
         for g in range(1, grid):
             if newborn[g] > newborn[reference]:
@@ -326,21 +330,27 @@ def _weigh(filter, likelihood, log_top):
             total += weight[i] * likelihood[i]
     for i in range(count):
         factor = likelihood[i] / total
+        # A hazard that a busy time has ruled out is not lost for ever. Denormal numbers are slow.
+        least = LEAST_SHARE_OF_A_HAZARD * weight[i] * factor
+        if least < 1e-250:
+            least = 0.0
         row = mass[i]
         for g in range(row.shape[0]):
             value = row[g] * factor
-            row[g] = value if value > 1e-250 else 0.0  # denormal numbers are slow
+            row[g] = value if value > least else least
     _add_up(mass, weight, count)
     filter.amounts[LOG_EVIDENCE] += log_top + math.log(total)
 
 
 @kernel
-def advance(emission, duration, hazard, filter, memory, y, row, least_share, likelihood):
-    """Take observation ``row`` of ``y`` in. ``likelihood`` is room for one number a hypothesis."""
-    _give_birth(emission, duration, hazard, filter, memory, filter.clock[TIME], least_share)
-    log_top = predictors.predict(emission, memory, y, row, filter.clock[COUNT], likelihood)
-    _weigh(filter, likelihood, log_top)
-    predictors.learn(emission, memory, y, row, filter.clock[COUNT])
+def advance(emission, duration, hazard, filter, memory, y, row, is_still, least_share, likelihood):
+    """Take observation ``row`` of ``y`` in; where it ``is_still`` time passes and nothing else happens.
+    ``likelihood`` is room for one number a hypothesis."""
+    _give_birth(emission, duration, hazard, filter, memory, filter.clock[TIME], least_share, is_still)
+    if not is_still:
+        log_top = predictors.predict(emission, memory, y, row, filter.clock[COUNT], likelihood)
+        _weigh(filter, likelihood, log_top)
+        predictors.learn(emission, memory, y, row, filter.clock[COUNT])
     filter.clock[TIME] += 1
 
 

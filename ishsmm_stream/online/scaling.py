@@ -6,13 +6,37 @@ has the same standardised values as y.
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
+
+from ishsmm_stream._jit import kernel
 
 # Standardised values are cut here: far beyond anything that could still say more.
 _LIMIT = 1e12
 _MAD_TO_SD = 1.4826022185056018
 # The first values are waited for at most this many times their number, should most readings be missing.
 _PATIENCE = 10
+_LARGEST = np.finfo(float).max
+
+
+@kernel
+def _standardise(rows, location, scale, result):
+    """Write the standardised rows; a scale of 0 is unknown and set by the first value that differs."""
+    for channel in range(rows.shape[1]):
+        for i in range(rows.shape[0]):
+            # halved before they are subtracted: the difference of two doubles can be too large for a double
+            half = 0.5 * rows[i, channel] - 0.5 * location[channel]
+            if scale[channel] == 0.0 and abs(half) > 0.0:
+                scale[channel] = min(2.0 * abs(half), _LARGEST)
+            if math.isnan(half):
+                result[i, channel] = np.nan
+            elif scale[channel] == 0.0:
+                result[i, channel] = 0.0
+            elif abs(half) / _LIMIT >= 0.5 * scale[channel]:  # their quotient could be too large for a double
+                result[i, channel] = math.copysign(_LIMIT, half)
+            else:
+                result[i, channel] = min(max(2.0 * (half / scale[channel]), -_LIMIT), _LIMIT)
 
 
 class Scaling:
@@ -69,17 +93,7 @@ class Scaling:
 
     def _standardise(self, rows: np.ndarray) -> np.ndarray:
         result = np.empty_like(rows)
-        for channel, location in enumerate(self.location):
-            # halved before they are subtracted: the difference of two doubles can be too large for a double
-            half = 0.5 * rows[:, channel] - 0.5 * location
-            if self.scale[channel] == 0.0:
-                moved = np.abs(half) > 0.0
-                if not moved.any():
-                    result[:, channel] = np.where(np.isnan(half), np.nan, 0.0)
-                    continue
-                self.scale[channel] = min(2.0 * float(np.abs(half[np.argmax(moved)])), np.finfo(float).max)
-            with np.errstate(over="ignore"):
-                result[:, channel] = np.clip(2.0 * (half / self.scale[channel]), -_LIMIT, _LIMIT)
+        _standardise(rows, self.location, self.scale, result)
         return result
 
 
@@ -89,11 +103,11 @@ def location_and_scale(values: np.ndarray) -> tuple[float, float]:
     Where more than half of the values are equal the median deviation is 0; then the median of the moves that are none
     takes its place, and the standard deviation where even that fails.
     """
-    location = float(np.median(values))
+    location = 2.0 * float(np.median(0.5 * values))  # halved: the middle two may be too large to be added
     deviations = np.abs(0.5 * values - 0.5 * location)
     scale = _MAD_TO_SD * float(np.median(deviations))
     if scale == 0.0:
         moves = np.abs(np.diff(0.5 * values))
         if np.any(moves > 0.0):
             scale = _MAD_TO_SD * float(np.median(moves[moves > 0.0]))
-    return location, min(2.0 * scale, np.finfo(float).max)
+    return location, min(2.0 * scale, _LARGEST)

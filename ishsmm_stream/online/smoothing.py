@@ -13,6 +13,7 @@ from ishsmm_stream.online.hazard import risks_survived
 from ishsmm_stream.online.run_length import CONSIDERED, COUNT, NOBODY, TIME
 
 LEAST_PROBABILITY = 0.5  # of a change point that is listed
+LEAST_PROBABILITY_LATE = 0.95  # of one that is listed although it lies before the lag
 
 
 @kernel
@@ -134,11 +135,34 @@ SETTLED = Settled(0, 1, 2, 3)
 
 
 @kernel
+def _describe_late(filter, index):
+    """(probability, low, high) of the change at ``index``, which lies before the lag and came to light now, from the
+    posterior of the current segment's start."""
+    considered = filter.clock[CONSIDERED]
+    total = 0.0
+    for i in range(filter.clock[COUNT]):
+        if filter.start[i] > considered:
+            total += filter.weight[i]
+    low, high = index, index
+    running = 0.0
+    for i in range(filter.clock[COUNT]):
+        position = filter.order[i]
+        if filter.start[position] > considered:
+            if running < 0.05 * total:
+                low = min(index, filter.start[position])
+            if running < 0.95 * total:
+                high = max(index, filter.start[position])
+            running += filter.weight[position]
+    return min(total, 1.0), low, high
+
+
+@kernel
 def settle(hazard, filter, settled, written):
     """Freeze the change points of the most probable path that are about to leave the lag.
 
     They are written to rows ``written`` and on of ``settled``; returns the rows filled. A start that is older than
-    three quarters of the lag is looked at once and never again.
+    three quarters of the lag is looked at once and never again; one that comes to light when it has left the lag, after
+    readings were missing or when something drifts, is settled as soon as it is all but certain.
     """
     time = filter.clock[TIME]
     lag = filter.record_slot.shape[0]
@@ -147,10 +171,15 @@ def settle(hazard, filter, settled, written):
     first = max(0, time - lag)
     probability = np.zeros(0)
     for i in range(path.shape[0]):
-        if filter.clock[CONSIDERED] < path[i] <= horizon and path[i] >= first:
-            if probability.shape[0] == 0:
-                probability = change_probability(hazard, filter)
-            total, low, high = describe_change(probability, first, path, i)
+        if filter.clock[CONSIDERED] < path[i] <= horizon:
+            if path[i] < first:
+                total, low, high = _describe_late(filter, path[i])
+                if total < LEAST_PROBABILITY_LATE:
+                    continue
+            else:
+                if probability.shape[0] == 0:
+                    probability = change_probability(hazard, filter)
+                total, low, high = describe_change(probability, first, path, i)
             filter.clock[CONSIDERED] = max(path[i], high)  # should its place still move, it is the same change
             if total >= LEAST_PROBABILITY:
                 settled[written, SETTLED.index] = path[i]
