@@ -8,6 +8,8 @@ from service.messages import Segment
 
 # The noise is mentioned when it grew or shrank by this factor.
 _NOISE_MATTERS = 1.1
+# Beyond this factor its size says nothing more.
+_NOISE_COUNTS = 1000.0
 # The level is called unchanged when it moved by less than this share of the noise.
 _LEVEL_MATTERS = 0.1
 _MOST_CHANNELS = 3
@@ -76,6 +78,10 @@ def _noises(before: Segment, after: Segment) -> list[str]:
     ratio = after.noise / before.noise
     if 1.0 / _NOISE_MATTERS < ratio < _NOISE_MATTERS:
         return []
+    if ratio > _NOISE_COUNTS:
+        return [f"noise more than x{_NOISE_COUNTS:g}"]
+    if ratio < 1.0 / _NOISE_COUNTS:
+        return [f"noise less than x{1.0 / _NOISE_COUNTS:g}"]
     return [f"noise x{ratio:.2g}" if ratio < 10.0 else f"noise x{ratio:.0f}"]
 
 
@@ -102,7 +108,9 @@ def _most_moved(before: Segment, after: Segment) -> list[str]:
 
 def _decimals(resolution: float) -> int:
     """Decimals that show two digits of a difference."""
-    return max(0, 1 - math.floor(math.log10(resolution))) if resolution > 0.0 else 1
+    if not 0.0 < resolution < math.inf:
+        return 1
+    return max(0, 1 - math.floor(math.log10(resolution)))
 
 
 def _number(value: float, decimals: int) -> str:
