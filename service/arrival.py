@@ -1,6 +1,6 @@
 """Whether a reading is taken, by its time, and how many missing steps come before it.
 
-A pure function of the rule's policy, what was seen of the sensor, and the reading: it gives the same answer wherever
+A pure function of the rule's policy, the sensor's newest reading, and the reading: it gives the same answer wherever
 and however often the reading is processed.
 
 Late readings that are accepted count in the order of their arrival: the detector knows no times. A clock that was set
@@ -20,37 +20,32 @@ from service.settings.times import TimePolicy
 MOST_INSERTED = 1000
 
 
-class Seen(NamedTuple):
-    """What is remembered of a sensor: its newest reading in time, not in arrival."""
-
-    time: int  # microseconds since the epoch
-    values: tuple[float, ...]
-
-
 class Arrival(NamedTuple):
-    """The judgement. Where ``reason`` is not None the reading is refused and ``seen`` is as before."""
+    """The judgement. Where ``reason`` is not None the reading is refused and ``newest`` is as before."""
 
     reason: str | None
     missing: int  # steps of NaN to insert before the reading
     restarted: bool  # the gap was too long to be filled
-    seen: Seen | None
+    newest: Reading | None  # of the sensor, by time and not by arrival: what is to be remembered of it
 
 
-def judge(policy: TimePolicy, seen: Seen | None, reading: Reading, timestamp: int) -> Arrival:
-    """Judge a reading. ``timestamp``: its record's, in milliseconds, negative if it has none."""
-    _, time, values = reading
+def judge(policy: TimePolicy, newest: Reading | None, reading: Reading, timestamp: int) -> Arrival:
+    """Judge a reading. ``newest``: as the last judgement left it; ``timestamp``: the record's in milliseconds, negative
+    if it has none."""
+    time = reading.time
     if policy.max_ahead_s is not None and timestamp >= 0 and time > timestamp * 1000 + policy.max_ahead_s * 1e6:
-        return Arrival("clock_ahead", 0, False, seen)
-    if seen is None:
-        return Arrival(None, 0, False, Seen(time, values))
-    if time > seen.time:
-        missing, restarted = (0, False) if policy.gap == "ignore" else _missing(policy, time - seen.time)
-        return Arrival(None, missing, restarted, Seen(time, values))
-    if time < seen.time:
-        return Arrival("late" if policy.late == "reject" else None, 0, False, seen)
-    if policy.duplicate == "reject" or (policy.duplicate == "reject_identical" and values == seen.values):
-        return Arrival("duplicate", 0, False, seen)
-    return Arrival(None, 0, False, Seen(time, values))
+        return Arrival("clock_ahead", 0, False, newest)
+    if newest is None:
+        return Arrival(None, 0, False, reading)
+    if time > newest.time:
+        missing, restarted = (0, False) if policy.gap == "ignore" else _missing(policy, time - newest.time)
+        return Arrival(None, missing, restarted, reading)
+    if time < newest.time:
+        return Arrival("late" if policy.late == "reject" else None, 0, False, newest)
+    identical = reading.values == newest.values
+    if policy.duplicate == "reject" or (policy.duplicate == "reject_identical" and identical):
+        return Arrival("duplicate", 0, False, newest)
+    return Arrival(None, 0, False, reading)
 
 
 def _missing(policy: TimePolicy, elapsed: int) -> tuple[int, bool]:

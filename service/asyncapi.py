@@ -9,10 +9,8 @@ import json
 import re
 from typing import Any
 
-import msgspec
-
 import ishsmm_stream
-from service.messages import MESSAGES
+from service.messages import MESSAGES, schema_components
 from service.settings.sections import Topics
 
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
@@ -26,7 +24,6 @@ _CHANNELS = {
 
 def document() -> dict[str, Any]:
     """The document as plain tables. Topics have their default names."""
-    _, components = msgspec.json.schema_components(MESSAGES.values(), ref_template="#/components/schemas/{name}")
     names = Topics().names
     channels, operations = {}, {}
     for key, (messages, description) in _CHANNELS.items():
@@ -51,7 +48,7 @@ def document() -> dict[str, Any]:
                 name: {"name": name, "payload": {"$ref": f"#/components/schemas/{message.__name__}"}}
                 for name, message in MESSAGES.items()
             },
-            "schemas": components,
+            "schemas": schema_components(),
         },
     }
 

@@ -11,7 +11,7 @@ import io
 import math
 import re
 import unicodedata
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import datetime
 from typing import Annotated, Any, NoReturn
 
@@ -29,6 +29,7 @@ _MICROSECONDS = {"s": (_PER_SECOND, 1), "ms": (1000, 1), "us": (1, 1), "ns": (1,
 # What JSON calls a number, and the leading + or . that other writers use; float() would take nan and 1_000 as well.
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MOST_DIGITS = 400  # beyond these no finite float begins, and Python refuses to convert thousands of them
+_LARGEST_ID = 10**40  # 128-bit identifiers written as numbers
 _ABSENT: Any = object()
 
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
@@ -215,11 +216,12 @@ def _csv_mapping(mapping: RecordMapping, limit: int) -> Decoder:
 
 def _extractor(
     mapping: RecordMapping, place: Callable[[str], Any], number: Callable[[Any, str], float]
-) -> Callable[[bytes | None, Any, Any, int], Iterator[Reading]]:
+) -> Callable[[bytes | None, Any, Any, int], list[Reading]]:
     """The function that takes the readings out of one entry: one, or one for each field."""
     sensor_places: list[Any] = [None if part == KEY else place(part) for part in split_unescaped(mapping.sensor, "/")]
     time_place = place(mapping.time) if mapping.time else None
     value_places = [place(text) for text in mapping.values]
+    fields = mapping.fields
     several = (len(value_places) > 1 or bool(mapping.names)) and not mapping.together
 
     def sensor_of(key: bytes | None, record: Any, entry: Any) -> str:
@@ -243,20 +245,21 @@ def _extractor(
             ]
         return [number(value, value_place.text) for value, value_place in zip(found, value_places, strict=True)]
 
-    def extract(key: bytes | None, record: Any, entry: Any, timestamp: int) -> Iterator[Reading]:
+    def extract(key: bytes | None, record: Any, entry: Any, timestamp: int) -> list[Reading]:
         sensor = sensor_of(key, record, entry)
         time = time_of(record, entry, timestamp)
         numbers = numbers_of(record, entry)
         if not several:
             check_sensor(sensor)
             present = tuple(value for value in numbers if value is not None)
-            yield Reading(sensor, time, _bounded(present))
-            return
-        for field, value in zip(mapping.fields, numbers, strict=True):
+            return [Reading(sensor, time, _bounded(present))]
+        found = []
+        for field, value in zip(fields, numbers, strict=True):
             if value is not None:
                 name = f"{sensor}/{field}"
                 check_sensor(name)
-                yield Reading(name, time, (value,))
+                found.append(Reading(name, time, (value,)))
+        return found
 
     return extract
 
@@ -264,7 +267,7 @@ def _extractor(
 def _sensor_part(value: Any, place: str) -> str:
     if value is _ABSENT:
         raise BadRecord("no_sensor", f"nothing at {place}")
-    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**LONGEST_SENSOR:
+    if isinstance(value, int) and not isinstance(value, bool) and abs(value) < _LARGEST_ID:
         return str(value)  # devices are numbered often enough
     if not isinstance(value, str):
         raise BadRecord("wrong_type", f"{place} is a text or a whole number, got {_shown(value)}")

@@ -13,9 +13,10 @@ import hashlib
 import itertools
 import math
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from service.readings import REASONS, rfc3339
 
@@ -57,15 +58,15 @@ class ChangeEvent(_Message, tag="change", frozen=True, kw_only=True):
     generation: int
     revision: int
     status: Literal["provisional", "confirmed", "relocated", "retracted"]
-    index: int  # the first observation after the change
+    index: Annotated[int, Meta(description="the first observation after the change")]
     time: str | None
     probability: float | None
-    low: Place  # 5% and 95% quantiles of where it is
-    high: Place
-    at: Place  # the observation at which this could be said
+    low: Annotated[Place, Meta(description="5% quantile of where the change is")]
+    high: Annotated[Place, Meta(description="95% quantile of where the change is")]
+    at: Annotated[Place, Meta(description="the observation at which this could be said")]
     before: Segment | None
     after: Segment | None
-    summary: str  # in words: "level 4.1 -> 6.3, noise x1.2"
+    summary: Annotated[str, Meta(description="in words, such as: level 4.1 -> 6.3, noise x1.2")]
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -82,9 +83,9 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
 class RunLength(msgspec.Struct, frozen=True, kw_only=True):
     """Quantiles of how many observations the current segment has."""
 
-    low: int  # 5%
+    low: Annotated[int, Meta(description="5%")]
     median: int
-    high: int  # 95%
+    high: Annotated[int, Meta(description="95%")]
 
 
 class StateRecord(_Message, tag="state", frozen=True, kw_only=True):
@@ -93,13 +94,18 @@ class StateRecord(_Message, tag="state", frozen=True, kw_only=True):
     sensor: str
     labels: dict[str, str | bool]
     generation: int
-    index: int  # of the newest observation
+    index: Annotated[int, Meta(description="of the newest observation")]
     time: str
-    state: State | None  # None while the detector has seen nothing
+    state: Annotated[State | None, Meta(description="null before the first observation")]
     run_length: RunLength
-    change_probability: float | None  # of a change within the published window
+    change_probability: Annotated[
+        float | None, Meta(description="that the current segment began within the last window of readings")
+    ]
     n_states: int
-    recent: list[list[float | None]]  # [milliseconds since the epoch, value of each channel], oldest first, at most 60
+    recent: Annotated[
+        list[list[float | None]],
+        Meta(description="[milliseconds since the epoch, value of each channel], oldest first", max_length=MOST_RECENT),
+    ]
 
 
 class Notice(_Message, tag="notice", frozen=True, kw_only=True):
@@ -109,9 +115,11 @@ class Notice(_Message, tag="notice", frozen=True, kw_only=True):
     labels: dict[str, str | bool]
     generation: int
     kind: Literal["silent", "back", "new_generation"]
-    index: int | None  # observations of this generation so far, less one
+    index: Annotated[
+        int | None, Meta(description="of the sensor's newest observation in this generation; null before the first")
+    ]
     time: str
-    why: str  # in words
+    why: Annotated[str, Meta(description="in words")]
 
 
 class DeadLetter(_Message, tag="dead_letter", frozen=True, kw_only=True):
@@ -122,10 +130,10 @@ class DeadLetter(_Message, tag="dead_letter", frozen=True, kw_only=True):
     topic: str
     partition: int
     offset: int
-    timestamp: int | None  # the record's, in milliseconds since the epoch
-    reading: int | None  # which of the record's readings, from 0; None: the whole record
-    key: str | None  # base64 of the original bytes
-    value: str | None
+    timestamp: Annotated[int | None, Meta(description="the record's, in milliseconds since the epoch")]
+    reading: Annotated[int | None, Meta(description="which of the record's readings, from 0; null: the whole record")]
+    key: Annotated[str | None, Meta(description="base64 of the original bytes")]
+    value: Annotated[str | None, Meta(description="base64 of the original bytes")]
 
 
 MESSAGES = {"change": ChangeEvent, "state": StateRecord, "notice": Notice, "dead_letter": DeadLetter}
@@ -147,7 +155,25 @@ def decode(data: bytes) -> Message:
 
 def schemas() -> dict[str, Any]:
     """The JSON Schema of each message by its type."""
-    return {name: msgspec.json.schema(message) for name, message in MESSAGES.items()}
+    return {name: _tidy(msgspec.json.schema(message)) for name, message in MESSAGES.items()}
+
+
+def schema_components() -> dict[str, Any]:
+    """The JSON Schemas of all structures by their names, for a document that keeps them under components/schemas."""
+    _, components = msgspec.json.schema_components(MESSAGES.values(), ref_template="#/components/schemas/{name}")
+    return _tidy(components)
+
+
+def _tidy(schema: Any) -> Any:
+    """The schema with the docstrings in it as running text."""
+    if isinstance(schema, list):
+        return [_tidy(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: " ".join(part.split()) if key == "description" and isinstance(part, str) else _tidy(part)
+        for key, part in schema.items()
+    }
 
 
 def event_id(sensor: str, generation: int, number: int) -> str:

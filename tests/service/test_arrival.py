@@ -4,7 +4,7 @@ import random
 
 import pytest
 
-from service.arrival import MOST_INSERTED, Seen, judge
+from service.arrival import MOST_INSERTED, judge
 from service.readings import REASONS, Reading
 from service.settings import TimePolicy
 
@@ -18,10 +18,10 @@ def reading(seconds, *values):
 
 def judged(policy, *readings, timestamp=(NOW + 3600) * 1000):
     """The judgements of readings, one after another."""
-    seen, found = None, []
+    newest, found = None, []
     for one in readings:
-        arrival = judge(policy, seen, one, timestamp)
-        seen = arrival.seen
+        arrival = judge(policy, newest, one, timestamp)
+        newest = arrival.newest
         found.append(arrival)
     return found
 
@@ -38,7 +38,7 @@ def test_late_readings_are_accepted_unless_rejected():
 
 def test_a_late_reading_does_not_move_the_newest_back():
     found = judged(TimePolicy(), reading(0), reading(5), reading(1))
-    assert found[-1].seen.time == reading(5).time
+    assert found[-1].newest.time == reading(5).time
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_a_clock_in_the_future_is_refused_and_leaves_no_trace():
     policy = TimePolicy(max_ahead_s=60.0)
     first, ahead, after = judged(policy, reading(0), reading(61), reading(1), timestamp=NOW * 1000)
     assert (first.reason, ahead.reason, after.reason) == (None, "clock_ahead", None)
-    assert ahead.seen == first.seen
+    assert ahead.newest == first.newest
     assert judge(policy, None, reading(60), NOW * 1000).reason is None
 
 
@@ -108,15 +108,15 @@ def test_any_stream_under_any_policy():
             gap=rng.choice(["ignore", "insert"]),
             max_ahead_s=rng.choice([None, 1.0, 1e9]),
         )
-        seen: Seen | None = None
+        newest = None
         for _ in range(30):
             one = Reading("a", rng.randrange(-(10**17), 10**17) if rng.random() < 0.2 else rng.randrange(9), (0.0,))
-            arrival = judge(policy, seen, one, rng.choice([-1, 0, NOW * 1000]))
+            arrival = judge(policy, newest, one, rng.choice([-1, 0, NOW * 1000]))
             assert 0 <= arrival.missing <= MOST_INSERTED
             if arrival.reason is not None:
                 assert arrival.reason in REASONS
-                assert arrival.seen == seen
-            elif seen is not None:
-                assert arrival.seen is not None
-                assert arrival.seen.time == max(seen.time, one.time)
-            seen = arrival.seen
+                assert arrival.newest == newest
+            elif newest is not None:
+                assert arrival.newest is not None
+                assert arrival.newest.time == max(newest.time, one.time)
+            newest = arrival.newest
