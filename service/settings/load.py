@@ -151,12 +151,25 @@ def _plain(kind: Any, value: Any, place: str) -> Any:
         given = [part.strip() for part in given.split(",") if part.strip()]
     if isinstance(value, (datetime, date, time)):  # TOML has times of its own
         given = value.isoformat()
+    _check_whole_numbers(given, place)
     try:
         # numbers and truth values are texts in the environment only
         return msgspec.convert(given, kind, strict=not from_environment, dec_hook=_path)
     except msgspec.ValidationError:
         name = f"{place} ({value.variable})" if isinstance(value, _FromEnvironment) else place
         raise ValueError(f"{name} takes {_takes(kind)}, got {_shown(value, place)}") from None
+
+
+def _check_whole_numbers(value: Any, place: str) -> None:
+    """TOML's whole numbers have 64 bits, but Python's reader takes any; tables of a model hold them unchecked."""
+    if isinstance(value, int) and not -(2**63) <= value < 2**63:
+        raise ValueError(f"{place} takes whole numbers of up to 19 digits, got one of more")
+    if isinstance(value, list):
+        for i, entry in enumerate(value):
+            _check_whole_numbers(entry, f"{place}[{i}]")
+    if isinstance(value, dict):
+        for key, entry in value.items():
+            _check_whole_numbers(entry, _joined(place, key))
 
 
 def _path(kind: type, value: Any) -> Path:

@@ -64,6 +64,11 @@ class ModelTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         return len(mean) if self.emission["family"] == "multivariate_normal" and isinstance(mean, list) else 1
 
     @property
+    def counts(self) -> bool:
+        """Whether the emission is one of whole numbers."""
+        return self.emission["family"] in ("poisson", "categorical")
+
+    @property
     def counts_below(self) -> float | None:
         """For emissions of whole numbers the first one that is too large, else None."""
         family = self.emission["family"]

@@ -27,12 +27,13 @@ class DetectorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     hazard: tuple[float, float] | None = None
     min_dwell: int | None = None
     outliers: float | None = None
-    lag: int = 64
-    max_hypotheses: int = 32
-    chains: int = 100
+    # the bounds from above keep one sensor from taking a worker's memory
+    lag: Annotated[int, Meta(ge=8, le=10_000)] = 64
+    max_hypotheses: Annotated[int, Meta(ge=2, le=10_000)] = 32
+    chains: Annotated[int, Meta(ge=2, le=10_000)] = 100
     move_every: int = 0
-    keep: int = 100
-    warm_up: int = 10
+    keep: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    warm_up: Annotated[int, Meta(ge=2, le=10_000)] = 10
 
 
 class FalseAlarmRate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -123,7 +124,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 raise ValueError(f"state_names takes the numbers of states from 0 as keys, got {number!r}")
         if self.state_names and (isinstance(self.model, str) or self.model.kind == "ilr"):
             raise ValueError("state_names takes a model in which states return, such as kind = 'ied'")
-        if self.transform != "none" and self.counts_below() is not None:
+        if self.transform != "none" and isinstance(self.model, ModelTable) and self.model.counts:
             raise ValueError(f"transform takes 'none' where the emission counts, got {self.transform!r}")
 
     def matches(self, sensor: str) -> bool:

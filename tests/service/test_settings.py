@@ -206,7 +206,16 @@ def test_rules_from_the_environment_as_json_and_as_toml():
         ("[[rules]]\nalarms.treshold = 1", "rules[0].alarms.treshold is unknown; did you mean 'threshold'?"),
         ("[[rules]]\nalarms.threshold = 2", "rules[0] (match = '*'): alarms.threshold must lie between 0 and 1, got 2"),
         ("[[rules]]\nalarms.rate.changes = 1", "rules[0].alarms.rate.false_alarms is missing"),
-        ("[[rules]]\ndetector.lag = 2", "rules[0] (match = '*'): detector.lag must be at least 8, got 2"),
+        ("[[rules]]\ndetector.lag = 2", "rules[0].detector.lag takes a whole number from 8 up to 10000, got 2"),
+        ("[[rules]]\ndetector.seed = -2", "rules[0] (match = '*'): detector.seed must be at least 0, got -2"),
+        (
+            "[[rules]]\n[rules.model]\nkind = 'ilr'\nemission = {family = 'normal', mean = 1" + "0" * 400 + "}",
+            "rules[0].model.emission.mean takes whole numbers of up to 19 digits",
+        ),
+        (
+            "[[rules]]\ntransform = 'log'\n[rules.model]\nkind = 'ilr'\nemission = {family = 'categorical'}",
+            "rules[0].transform takes 'none' where the emission counts, got 'log'",
+        ),
         ("[[rules]]\ntime.gap = 'insert'", "rules[0].time.gap = 'insert' needs interval_s"),
         ("[[rules]]\nlabels.critical = 'yes'", "rules[0].labels.critical takes true or false, got 'yes'"),
         ("[[rules]]\nstate_names.0 = 'idle'", "rules[0].state_names takes a model in which states return"),
@@ -360,3 +369,42 @@ def test_the_fingerprint_changes_with_inference_and_with_nothing_else():
 
 def test_the_fingerprint_is_the_same_in_every_process():
     assert IMPLIED.inference_fingerprint() == "df8bcd2e8149aee8"
+
+
+FAMILIES = {
+    "normal": ["mean", "mean_weight", "shape", "scale"],
+    "poisson": ["shape", "rate"],
+    "categorical": ["concentration", "categories"],
+    "multivariate_normal": ["mean", "mean_weight", "freedom", "scale"],
+    "autoregressive": ["order", "trend", "lag_mean", "scale"],
+}
+
+
+def test_any_rule_is_built_or_refused_with_its_key():
+    """Seeded: 1,500 rules with hostile numbers. Nothing but a ValueError of one line that names the rule leaves."""
+    rng = random.Random(1)
+    hostile = [None, True, -1, 0, 3, 10**400, 1e308, float("nan"), "", "x", [], [1, 2], ["a"], [[1, 0], [0, 1]], {}]
+    hostile += [{"gamma": [1, 1]}, {"gamma": [1, "a"]}, {"beta": [0, 1]}, 0.5, 10**12]
+
+    def some(names, share):
+        return {name: rng.choice(hostile) for name in names if rng.random() < share}
+
+    built, messages = 0, []
+    for _ in range(1500):
+        family = rng.choice(list(FAMILIES))
+        model = {"kind": rng.choice(["ilr", "ied", "hdp_hmm", "bayesian_hmm"])}
+        model["emission"] = {"family": family, **some(FAMILIES[family], 0.3)}
+        model |= some(["states"], 0.3)
+        model["hyperparameters"] = some(["alpha0", "alpha1", "c", "d", "alpha"], 0.05)
+        fields = {"model": model, "detector": some(["seed", "hazard", "outliers", "keep"], 0.1)}
+        fields["alarms"] = some(["threshold", "retract", "min_segment"], 0.1)
+        try:
+            found = _convert(Settings, {"rules": [fields]}, "")
+            found.check()
+            found.rules[0].inference_fingerprint()
+            built += 1
+        except ValueError as error:
+            messages.append(str(error))
+    assert built > 50
+    assert len(messages) > 500
+    assert all(message.startswith("rules[0]") and "\n" not in message for message in messages)
