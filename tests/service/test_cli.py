@@ -67,7 +67,7 @@ def test_every_command_has_help(name, capsys):
 def test_an_unknown_command_is_one_line_with_the_nearest_name(capsys):
     assert cli.main(["fti", "data.csv"]) == 2
     assert capsys.readouterr().err == (
-        "ishsmm-stream: error: no command 'fti', there are fit, detect, demo; did you mean 'fit'?\n"
+        f"ishsmm-stream: error: no command 'fti', there are {', '.join(cli.COMMANDS)}; did you mean 'fit'?\n"
     )
 
 

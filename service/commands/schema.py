@@ -1,0 +1,20 @@
+"""``ishsmm-stream schema``: the JSON Schemas of the messages."""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from service.messages import MESSAGES, schemas
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "message", nargs="?", choices=list(MESSAGES), help="one message's schema; without it, all of them"
+    )
+
+
+def run(arguments: argparse.Namespace) -> int:
+    found = schemas()
+    print(json.dumps(found if arguments.message is None else found[arguments.message], indent=2))
+    return 0

@@ -1,0 +1,262 @@
+"""Every message that the service publishes: versioned JSON, typed, the same bytes for the same content.
+
+Each has ``type``, which tells messages on one topic apart, and ``version``, which rises when a field changes its
+meaning or goes. Fields may be added: readers should ignore those that they do not know. Times are RFC 3339 in UTC,
+indices count the sensor's observations from 0, inserted missing steps included. Parameters and probabilities have six
+significant digits; a number that does not exist is null.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import itertools
+import math
+from collections.abc import Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from service.readings import REASONS, rfc3339
+
+VERSION = 1
+MOST_RECENT = 60
+_DIGITS = 6
+
+
+class Place(msgspec.Struct, frozen=True):
+    """An observation: its index, and its time where it is still known."""
+
+    index: int
+    time: str | None
+
+
+class Segment(msgspec.Struct, frozen=True):
+    """What a stretch of readings was like. Level and noise where the model has them, in the units of the detector:
+    after the rule's transform."""
+
+    level: float | None
+    noise: float | None
+    parameters: dict[str, float | None]
+
+
+class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+    version: int = VERSION
+
+
+class ChangeEvent(_Message, tag="change", frozen=True, kw_only=True):
+    """A change point, said for the first time (provisional) or said again with more knowledge.
+
+    All messages about a change have its ``id``; ``revision`` counts them from 0, and the highest one holds. A
+    ``retracted`` change did not happen.
+    """
+
+    id: str
+    sensor: str
+    labels: dict[str, str | bool]
+    generation: int
+    revision: int
+    status: Literal["provisional", "confirmed", "relocated", "retracted"]
+    index: Annotated[int, Meta(description="the first observation after the change")]
+    time: str | None
+    probability: float | None
+    low: Annotated[Place, Meta(description="5% quantile of where the change is")]
+    high: Annotated[Place, Meta(description="95% quantile of where the change is")]
+    at: Annotated[Place, Meta(description="the observation at which this could be said")]
+    before: Segment | None
+    after: Segment | None
+    summary: Annotated[str, Meta(description="in words, such as: level 4.1 -> 6.3, noise x1.2")]
+
+
+class State(msgspec.Struct, frozen=True, kw_only=True):
+    """The state that a sensor is in. With models in which states return it keeps its ``id`` and may have a name."""
+
+    id: int
+    name: str | None
+    since: Place
+    probability: float | None
+    parameters: dict[str, float | None]
+    visits: int
+
+
+class RunLength(msgspec.Struct, frozen=True, kw_only=True):
+    """Quantiles of how many observations the current segment has."""
+
+    low: Annotated[int, Meta(description="5%")]
+    median: int
+    high: Annotated[int, Meta(description="95%")]
+
+
+class StateRecord(_Message, tag="state", frozen=True, kw_only=True):
+    """Where a sensor stands. The topic is compacted by sensor: the last record is the present one."""
+
+    sensor: str
+    labels: dict[str, str | bool]
+    generation: int
+    index: Annotated[int, Meta(description="of the newest observation")]
+    time: str
+    state: Annotated[State | None, Meta(description="null before the first observation")]
+    run_length: RunLength
+    change_probability: Annotated[
+        float | None, Meta(description="that the current segment began within the last window of readings")
+    ]
+    n_states: int
+    recent: Annotated[
+        list[list[float | None]],
+        Meta(description="[milliseconds since the epoch, value of each channel], oldest first", max_length=MOST_RECENT),
+    ]
+
+
+class Notice(_Message, tag="notice", frozen=True, kw_only=True):
+    """Something about a sensor that is no change point: it fell silent, is back, or its detector started afresh."""
+
+    sensor: str
+    labels: dict[str, str | bool]
+    generation: int
+    kind: Literal["silent", "back", "new_generation"]
+    index: Annotated[
+        int | None, Meta(description="of the sensor's newest observation in this generation; null before the first")
+    ]
+    time: str
+    why: Annotated[str, Meta(description="in words")]
+
+
+class DeadLetter(_Message, tag="dead_letter", frozen=True, kw_only=True):
+    """A record that was not taken, or one reading of it. ``reason`` is from a fixed list, ``detail`` is for people."""
+
+    reason: Literal[tuple(REASONS)]  # type: ignore[valid-type]
+    detail: str
+    topic: str
+    partition: int
+    offset: int
+    timestamp: Annotated[int | None, Meta(description="the record's, in milliseconds since the epoch")]
+    reading: Annotated[int | None, Meta(description="which of the record's readings, from 0; null: the whole record")]
+    key: Annotated[str | None, Meta(description="base64 of the original bytes")]
+    value: Annotated[str | None, Meta(description="base64 of the original bytes")]
+
+
+MESSAGES = {"change": ChangeEvent, "state": StateRecord, "notice": Notice, "dead_letter": DeadLetter}
+Message = ChangeEvent | StateRecord | Notice | DeadLetter
+
+# Structures in the order of their fields, tables by key.
+_encoder = msgspec.json.Encoder(order="deterministic")
+
+
+def encode(message: Message) -> bytes:
+    """The message as it goes to a topic."""
+    return _encoder.encode(message)
+
+
+def decode(data: bytes) -> Message:
+    """The message that ``encode`` wrote; msgspec.DecodeError for anything else."""
+    return msgspec.json.decode(data, type=Message)
+
+
+def schemas() -> dict[str, Any]:
+    """The JSON Schema of each message by its type."""
+    return {name: _tidy(msgspec.json.schema(message)) for name, message in MESSAGES.items()}
+
+
+def schema_components() -> dict[str, Any]:
+    """The JSON Schemas of all structures by their names, for a document that keeps them under components/schemas."""
+    _, components = msgspec.json.schema_components(MESSAGES.values(), ref_template="#/components/schemas/{name}")
+    return _tidy(components)
+
+
+def _tidy(schema: Any) -> Any:
+    """The schema with the docstrings in it as running text."""
+    if isinstance(schema, list):
+        return [_tidy(part) for part in schema]
+    if not isinstance(schema, dict):
+        return schema
+    return {
+        key: " ".join(part.split()) if key == "description" and isinstance(part, str) else _tidy(part)
+        for key, part in schema.items()
+    }
+
+
+def event_id(sensor: str, generation: int, number: int) -> str:
+    """The id of a sensor's alarm: the same whenever and wherever it is computed.
+
+    >>> event_id("boiler-1", 0, 3)
+    'c401598f5e5fddc2d49290da'
+    """
+    text = msgspec.json.encode([sensor, generation, number])
+    return hashlib.blake2b(text, digest_size=12).hexdigest()
+
+
+# Contents
+
+
+def rounded(number: float) -> float | None:
+    """Six significant digits; None for what JSON has no number for.
+
+    >>> rounded(2.0 / 3.0), rounded(123456789.0), rounded(math.nan)
+    (0.666667, 123457000.0, None)
+    """
+    return float(f"{number:.{_DIGITS}g}") if math.isfinite(number) else None
+
+
+def rounded_parameters(parameters: Mapping[str, float]) -> dict[str, float | None]:
+    """Parameters as messages have them."""
+    return {name: rounded(number) for name, number in parameters.items()}
+
+
+def place(index: int, time: int | None) -> Place:
+    """An observation and its time in microseconds since the epoch, if that is known."""
+    return Place(index, None if time is None else rfc3339(time))
+
+
+def segment(parameters: Mapping[str, float]) -> Segment:
+    """What a state's parameters say: the level is the mean or rate, the noise the standard deviation."""
+    level = parameters.get("mean", parameters.get("rate", math.nan))
+    return Segment(rounded(level), rounded(parameters.get("sd", math.nan)), rounded_parameters(parameters))
+
+
+def dead_letter(
+    reason: str,
+    detail: str,
+    *,
+    topic: str,
+    partition: int,
+    offset: int,
+    timestamp: int,
+    key: bytes | None,
+    value: bytes | None,
+    reading: int | None = None,
+) -> DeadLetter:
+    """The dead letter of a record, with its bytes as they came."""
+    return DeadLetter(
+        reason=reason,
+        detail=detail,
+        topic=topic,
+        partition=partition,
+        offset=offset,
+        timestamp=timestamp if timestamp >= 0 else None,
+        reading=reading,
+        key=_base64(key),
+        value=_base64(value),
+    )
+
+
+def _base64(data: bytes | None) -> str | None:
+    return None if data is None else base64.b64encode(data).decode()
+
+
+def downsample(readings: Sequence[tuple[int, tuple[float, ...]]], most: int = MOST_RECENT) -> list[list[float | None]]:
+    """At most ``most`` of a sensor's readings (time in microseconds, values), as a state record holds them.
+
+    Where there are more, they are cut into equal stretches and the lowest and the highest of each stay: peaks are what
+    people look for. Depends on nothing but the readings. The first channel decides.
+    """
+    if len(readings) > most:
+        stretches = most // 2
+        edges = [len(readings) * i // stretches for i in range(stretches + 1)]
+        kept: list[int] = []
+        for first, end in itertools.pairwise(edges):
+            inside = range(first, end)
+            extremes = {min(inside, key=lambda i: readings[i][1][0]), max(inside, key=lambda i: readings[i][1][0])}
+            kept += sorted(extremes)
+        readings = [readings[i] for i in kept]
+    return [[time // 1000, *(rounded(value) for value in values)] for time, values in readings]

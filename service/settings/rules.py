@@ -1,0 +1,187 @@
+"""``[[rules]]``: what is done with the sensors whose names match a pattern."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta
+
+from service.settings.models import ModelTable
+from service.settings.times import Seconds, TimePolicy
+
+if TYPE_CHECKING:
+    import ishsmm_stream as hs
+
+EVERY_SENSOR = "*"
+_LABELS_THAT_ARE_TEXT = ("site", "unit")
+
+
+class DetectorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Arguments of ``ishsmm_stream.OnlineDetector`` under their own names; None leaves the choice to it."""
+
+    seed: int = 0
+    # [a, b] of the Beta prior of a constant hazard
+    hazard: tuple[float, float] | None = None
+    min_dwell: int | None = None
+    outliers: float | None = None
+    # the bounds from above keep one sensor from taking a worker's memory
+    lag: Annotated[int, Meta(ge=8, le=10_000)] = 64
+    max_hypotheses: Annotated[int, Meta(ge=2, le=10_000)] = 32
+    chains: Annotated[int, Meta(ge=2, le=10_000)] = 100
+    move_every: int = 0
+    keep: Annotated[int, Meta(ge=1, le=10_000)] = 100
+    warm_up: Annotated[int, Meta(ge=2, le=10_000)] = 10
+
+
+class FalseAlarmRate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Arguments of ``AlarmPolicy.from_false_alarms``: both per the same time."""
+
+    false_alarms: float
+    changes: float
+
+
+class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Arguments of ``AlarmPolicy.from_costs``."""
+
+    false_alarm: float
+    delay: float
+    per_minute: float = 1.0
+    effect: float = 1.0
+
+
+class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """When an alarm is raised, confirmed and taken back: a threshold, or what it follows from."""
+
+    threshold: float | None = None
+    rate: FalseAlarmRate | None = None
+    costs: Costs | None = None
+    retract: float | None = None
+    confirm_after: int = 20
+    min_segment: int = 10
+    # least change of the level, in units of the (transformed) values and in standard deviations of the noise
+    min_effect: float = 0.0
+    min_effect_sd: float = 0.0
+
+    def __post_init__(self) -> None:
+        given = [name for name in ("threshold", "rate", "costs") if getattr(self, name) is not None]
+        if len(given) > 1:
+            raise ValueError(f"{' and '.join(given)} are given, which say the same thing: keep one of them")
+
+    def policy(self) -> hs.AlarmPolicy:
+        """The library's policy."""
+        import ishsmm_stream as hs
+
+        rest: dict[str, Any] = {
+            "confirm_after": self.confirm_after, "min_segment": self.min_segment,
+            "min_effect": self.min_effect, "min_effect_sd": self.min_effect_sd,
+        }  # fmt: skip
+        if self.retract is not None:
+            rest["retract"] = self.retract
+        if self.rate is not None:
+            return hs.AlarmPolicy.from_false_alarms(**msgspec.structs.asdict(self.rate), **rest)
+        if self.costs is not None:
+            return hs.AlarmPolicy.from_costs(**msgspec.structs.asdict(self.costs), **rest)
+        if self.threshold is None:
+            return hs.AlarmPolicy(**rest)
+        # as the library does where only a threshold is given
+        return hs.AlarmPolicy(threshold=self.threshold, **{"retract": min(0.5, self.threshold), **rest})
+
+
+class Window(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """When a state record is published: after so many readings, or when their own times span so long."""
+
+    readings: Annotated[int, Meta(ge=1)] = 60
+    max_wait_s: Seconds = 60.0
+
+
+class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What is done with the sensors that ``match``. The first rule that matches a sensor is its own."""
+
+    match: Annotated[str, Meta(min_length=1)] = EVERY_SENSOR
+    model: Literal["auto"] | ModelTable = "auto"
+    prior: Literal["auto", "model"] | None = None
+    transform: Literal["none", "log", "log1p", "sqrt"] = "none"
+    detector_settings: DetectorSettings = msgspec.field(name="detector", default=DetectorSettings())
+    alarms: Alarms = Alarms()
+    window: Window = Window()
+    time: TimePolicy = TimePolicy()
+    # site, unit and critical have a meaning for the tools; others are handed on
+    labels: dict[str, str | bool] = msgspec.field(default_factory=dict)
+    # what people call the states of models in which they return, by their number
+    state_names: dict[str, str] = msgspec.field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for name in _LABELS_THAT_ARE_TEXT:
+            if not isinstance(self.labels.get(name, ""), str):
+                raise ValueError(f"labels.{name} takes a text, got {self.labels[name]!r}")
+        if not isinstance(self.labels.get("critical", False), bool):
+            raise ValueError(f"labels.critical takes true or false, got {self.labels['critical']!r}")
+        for number in self.state_names:
+            if not (number.isascii() and number.isdecimal()):
+                raise ValueError(f"state_names takes the numbers of states from 0 as keys, got {number!r}")
+        if self.state_names and (isinstance(self.model, str) or self.model.kind == "ilr"):
+            raise ValueError("state_names takes a model in which states return, such as kind = 'ied'")
+        if self.transform != "none" and isinstance(self.model, ModelTable) and self.model.counts:
+            raise ValueError(f"transform takes 'none' where the emission counts, got {self.transform!r}")
+
+    def matches(self, sensor: str) -> bool:
+        """Whether the rule's pattern fits the whole name; ``*`` also matches ``/``."""
+        return fnmatch.fnmatchcase(sensor, self.match)
+
+    def channels(self) -> int | None:
+        """How many values a reading must have; None where any number will do."""
+        return None if isinstance(self.model, str) else self.model.channels
+
+    def counts_below(self) -> float | None:
+        """For models of whole numbers the first one that is too large, else None."""
+        return None if isinstance(self.model, str) else self.model.counts_below
+
+    def policy(self) -> hs.AlarmPolicy:
+        """The rule's alarm policy."""
+        try:
+            return self.alarms.policy()
+        except ValueError as error:
+            raise ValueError(f"alarms.{error}") from None
+
+    def detector(self) -> hs.OnlineDetector:
+        """A new detector for a sensor of this rule."""
+        import ishsmm_stream as hs
+
+        try:
+            model = self.model if isinstance(self.model, str) else self.model.build()
+        except ValueError as error:
+            raise ValueError(f"model.{error}") from None
+        arguments = msgspec.structs.asdict(self.detector_settings)
+        policy = self.policy()
+        try:
+            hazard = arguments.pop("hazard")
+            arguments["hazard"] = None if hazard is None else hs.priors.Beta(*hazard)
+            return hs.OnlineDetector(model, prior=self.prior, alarm_policy=policy, **arguments)
+        except ValueError as error:
+            raise ValueError(f"detector.{error}") from None
+
+    def inference_fingerprint(self) -> str:
+        """A short hash of everything that determines inference.
+
+        A sensor whose rule has another fingerprint than its detector was made with starts a new generation. The alarm
+        policy, labels, windows and time policy have no part in it: they may change under a running detector. Numbers
+        that are written out count as equal to the same ones taken by default.
+        """
+        detector = self.detector()
+        parts: list[Any] = ["auto"] if isinstance(detector.model, str) else _model_parts(detector.model)
+        settings = msgspec.structs.asdict(self.detector_settings)
+        del settings["keep"]  # how much is remembered for display
+        parts += [self.prior, self.transform, sorted(settings.items())]
+        return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
+
+
+def _model_parts(model: hs.Model) -> list[Any]:
+    topology = model.topology
+    numbers = [model.alpha0, model.alpha1, model.c, model.d, model.rho]
+    return [model.name, model.emission, model.duration, topology.name, topology.states, numbers]
+
+
+IMPLIED = Rule()

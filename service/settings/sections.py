@@ -1,0 +1,217 @@
+"""The sections of the configuration that are about the service itself: Kafka, topics, limits, worker, HTTP."""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import Meta
+
+from service.readings import microseconds
+from service.settings.times import Seconds
+
+DEFAULT_TOPICS = ("sensors",)
+_TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
+_ADDRESS = re.compile(r"(?:[^\s:,\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
+_WITH_PASSWORD = ("sasl_plaintext", "sasl_ssl")
+_WITH_TLS = ("ssl", "sasl_ssl")
+
+AtLeastOne = Annotated[int, Meta(ge=1)]
+Port = Annotated[int, Meta(ge=0, le=65535)]
+
+
+class Security(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How the brokers are reached. A password stands here or, better, in a file."""
+
+    protocol: Literal["plaintext", "ssl", "sasl_plaintext", "sasl_ssl"] = "plaintext"
+    mechanism: Literal["SCRAM-SHA-256", "SCRAM-SHA-512", "PLAIN"] = "SCRAM-SHA-256"
+    username: str | None = None
+    password: str | None = None
+    password_file: Path | None = None
+    ca_file: Path | None = None
+    certificate_file: Path | None = None
+    key_file: Path | None = None
+
+    def __post_init__(self) -> None:
+        if self.password is not None and self.password_file is not None:
+            raise ValueError("password and password_file are given: keep one of them")
+        has_password = self.password is not None or self.password_file is not None
+        if self.protocol in _WITH_PASSWORD and (self.username is None or not has_password):
+            raise ValueError(f"protocol = {self.protocol!r} needs username, and password or password_file")
+        if self.protocol not in _WITH_PASSWORD and (self.username is not None or has_password):
+            raise ValueError(
+                f"username and password need protocol = 'sasl_ssl' or 'sasl_plaintext', not {self.protocol!r}"
+            )
+        if (self.certificate_file is None) != (self.key_file is None):
+            raise ValueError("certificate_file and key_file belong together, got one of them")
+        for name in ("ca_file", "certificate_file"):
+            if self.protocol not in _WITH_TLS and getattr(self, name) is not None:
+                raise ValueError(f"{name} needs protocol = 'ssl' or 'sasl_ssl', not {self.protocol!r}")
+
+    def __repr__(self) -> str:
+        password = "" if self.password is None else ", password=***"
+        return f"Security(protocol={self.protocol!r}, username={self.username!r}{password})"
+
+    def read_password(self) -> str | None:
+        """The password, from the file if it is in one; the line's end is no part of it."""
+        if self.password_file is None:
+            return self.password
+        try:
+            text = self.password_file.read_text(encoding="utf-8").rstrip("\r\n")
+        except (OSError, ValueError) as error:
+            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+            raise ValueError(f"kafka.security.password_file {self.password_file}: {reason}") from None
+        if not text:
+            raise ValueError(f"kafka.security.password_file {self.password_file}: the file is empty")
+        return text
+
+    def missing_files(self) -> list[str]:
+        """``name path`` of every file that is named and cannot be found."""
+        names = ("password_file", "ca_file", "certificate_file", "key_file")
+        files = [(name, getattr(self, name)) for name in names]
+        return [f"{name} {path}" for name, path in files if path is not None and not path.is_file()]
+
+
+class Kafka(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where readings come from."""
+
+    bootstrap: tuple[str, ...] = ("localhost:9092",)
+    group: Annotated[str, Meta(min_length=1)] = "ishsmm-stream"
+    topics: tuple[str, ...] = DEFAULT_TOPICS
+    # a regular expression that whole names match, in place of the list
+    topics_pattern: str | None = None
+    # where a topic is begun that this group has not read before: "latest", "earliest", or an RFC 3339 time
+    start_from: str = "latest"
+    delivery: Literal["exactly-once", "at-least-once"] = "exactly-once"
+    # static membership: a name that is this worker's alone; "" is dynamic
+    member: str = ""
+    security: Security = Security()
+
+    def __post_init__(self) -> None:
+        if not self.bootstrap:
+            raise ValueError("bootstrap takes at least one host:port, got none")
+        for address in self.bootstrap:
+            found = _ADDRESS.fullmatch(address)
+            if found is None or not 0 < int(found[1]) < 65536:
+                raise ValueError(f"bootstrap takes host:port, got {address!r}")
+        if self.topics_pattern is not None:
+            _check_pattern(self.topics_pattern)
+            if self.topics != DEFAULT_TOPICS:
+                raise ValueError("topics and topics_pattern are given: keep one of them")
+        elif not self.topics:
+            raise ValueError("topics takes at least one topic, got none; or give topics_pattern")
+        for topic in self.topics:
+            check_topic_name("topics", topic)
+        if self.start_from not in ("latest", "earliest"):
+            _ = self.start_time_ms
+
+    @property
+    def start_time_ms(self) -> int | None:
+        """The time to start from in milliseconds since the epoch; None for latest and earliest."""
+        if self.start_from in ("latest", "earliest"):
+            return None
+        try:
+            moment = msgspec.convert(self.start_from, Annotated[datetime, Meta(tz=True)])
+        except msgspec.ValidationError:
+            takes = "'latest', 'earliest' or an RFC 3339 time such as 2026-01-31T08:00:00Z"
+            raise ValueError(f"start_from takes {takes}, got {self.start_from!r}") from None
+        return microseconds(moment) // 1000
+
+    def reads(self, topic: str) -> bool:
+        """Whether a topic is among those that are read."""
+        if self.topics_pattern is None:
+            return topic in self.topics
+        return re.fullmatch(self.topics_pattern, topic) is not None
+
+
+def _check_pattern(pattern: str) -> None:
+    try:
+        re.compile(pattern)
+    except re.error as error:
+        raise ValueError(f"topics_pattern takes a regular expression, got {pattern!r}: {error}") from None
+    if not pattern:
+        raise ValueError("topics_pattern takes a regular expression, got an empty text")
+
+
+def check_topic_name(key: str, topic: str) -> None:
+    """Raise ValueError for what Kafka takes for no name of a topic."""
+    if not _TOPIC_NAME.fullmatch(topic) or topic in (".", ".."):
+        raise ValueError(f"{key} takes up to 249 letters, digits, dots, dashes and underscores, got {topic!r}")
+
+
+class Topics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The topics that the service writes."""
+
+    events: str = "ishsmm.events"
+    states: str = "ishsmm.states"
+    dead_letters: str = "ishsmm.dead-letters"
+    changelog: str = "ishsmm.changelog"
+    # the internal one, through which readings go that are not keyed by sensor
+    readings: str = "ishsmm.readings"
+    # of the internal topic; cannot be changed later
+    partitions: AtLeastOne = 12
+    replication: AtLeastOne = 1
+
+    def __post_init__(self) -> None:
+        for key, topic in self.names.items():
+            check_topic_name(key, topic)
+        if len(set(self.names.values())) < len(self.names):
+            raise ValueError(f"every topic takes a name of its own, got {', '.join(self.names.values())}")
+
+    @property
+    def names(self) -> dict[str, str]:
+        """The topics' names by their keys."""
+        return {key: getattr(self, key) for key in ("events", "states", "dead_letters", "changelog", "readings")}
+
+
+class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """What one worker takes on."""
+
+    # a reading of one more is a dead letter
+    sensors: AtLeastOne = 100_000
+    # detectors held in memory; the others wait on disk
+    detectors: AtLeastOne = 20_000
+    # of the process: above it detectors move to disk, whatever their number
+    memory_mb: Annotated[int, Meta(ge=256)] = 2048
+    # a longer record is a dead letter
+    record_bytes: Annotated[int, Meta(ge=64, le=64 * 1024 * 1024)] = 1_048_576
+
+
+class Worker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The worker's rhythm."""
+
+    # a sensor's oldest reading that is in no snapshot is at most this old
+    snapshot_within_s: Seconds = 60.0
+    # the longest cycle; one that holds a change ends at once
+    cycle_s: Seconds = 0.2
+    poll_records: AtLeastOne = 5000
+    transaction_timeout_s: Seconds = 15.0
+    # the process ends when a cycle takes longer than this
+    watchdog_s: Seconds = 60.0
+    # after SIGTERM
+    stop_within_s: Seconds = 20.0
+    # the local store; safe to delete while the worker does not run
+    store: Path = Path("ishsmm-store")
+    threads: AtLeastOne = 1
+
+    def __post_init__(self) -> None:
+        if self.watchdog_s <= self.transaction_timeout_s:
+            raise ValueError(
+                f"watchdog_s takes more than transaction_timeout_s = {self.transaction_timeout_s:g}, "
+                f"got {self.watchdog_s:g}"
+            )
+        if self.cycle_s >= self.transaction_timeout_s:
+            raise ValueError(
+                f"cycle_s takes less than transaction_timeout_s = {self.transaction_timeout_s:g}, got {self.cycle_s:g}"
+            )
+
+
+class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Where /healthz, /readyz and /metrics answer."""
+
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    # 0: none
+    port: Port = 9108

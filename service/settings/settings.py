@@ -1,0 +1,46 @@
+"""All settings in one structure."""
+
+from __future__ import annotations
+
+import msgspec
+
+from service.settings.mapping import RecordMapping
+from service.settings.rules import EVERY_SENSOR, IMPLIED, Rule
+from service.settings.sections import Http, Kafka, Limits, Topics, Worker
+
+
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The whole configuration. Everything has a default."""
+
+    kafka: Kafka = Kafka()
+    topics: Topics = Topics()
+    mapping: RecordMapping = RecordMapping()
+    limits: Limits = Limits()
+    worker: Worker = Worker()
+    http: Http = Http()
+    rules: tuple[Rule, ...] = ()
+
+    def __post_init__(self) -> None:
+        for key, topic in self.topics.names.items():
+            if self.kafka.reads(topic):
+                source = "topics" if self.kafka.topics_pattern is None else "topics_pattern"
+                raise ValueError(f"kafka.{source} reads {topic!r}, which the service itself writes (topics.{key})")
+        for i, rule in enumerate(self.rules[:-1]):
+            if rule.match == EVERY_SENSOR:
+                raise ValueError(f"rules[{i}].match = '*' takes every sensor: the rules after it are never used")
+
+    def rule_for(self, sensor: str) -> Rule:
+        """The first rule that matches; one of defaults where none does."""
+        return next((rule for rule in self.rules if rule.matches(sensor)), IMPLIED)
+
+    def check(self) -> None:
+        """Raise ValueError unless every rule's detector can be built and every file that is named is there."""
+        for i, rule in enumerate(self.rules):
+            try:
+                rule.detector()
+            except ValueError as error:
+                raise ValueError(f"rules[{i}] (match = {rule.match!r}): {error}") from None
+        missing = self.kafka.security.missing_files()
+        if missing:
+            raise ValueError(f"kafka.security.{missing[0]}: there is no such file")
+        self.kafka.security.read_password()
