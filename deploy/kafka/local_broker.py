@@ -79,7 +79,9 @@ def _archive() -> Path:
 def _require_java() -> None:
     java = shutil.which("java")
     if java is None:
-        raise BrokerUnavailable("no java on the PATH: install Java 17 (Debian: apt-get install openjdk-17-jre-headless)")
+        raise BrokerUnavailable(
+            "no java on the PATH: install Java 17 (Debian: apt-get install openjdk-17-jre-headless)"
+        )
     told = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     found = re.search(r'version "(\d+)', told)
     if found is None or int(found.group(1)) < 17:
@@ -89,11 +91,21 @@ def _require_java() -> None:
 def _fetch_jars(say: Say) -> None:
     maven = shutil.which("mvn")
     if maven is None:
-        raise BrokerUnavailable("no mvn on the PATH to fetch Kafka's jars: install Maven (Debian: apt-get install maven)")
+        raise BrokerUnavailable(
+            "no mvn on the PATH to fetch Kafka's jars: install Maven (Debian: apt-get install maven)"
+        )
     say(f"fetching Apache Kafka {KAFKA_VERSION} into {_jars()} (44 MB, about 20 s, once)")
     partial = cache_folder() / "jars.partial"
     shutil.rmtree(partial, ignore_errors=True)
-    command = [maven, "-q", "-B", "-f", HERE / "pom.xml", "dependency:copy-dependencies", f"-DoutputDirectory={partial}"]
+    command = [
+        maven,
+        "-q",
+        "-B",
+        "-f",
+        HERE / "pom.xml",
+        "dependency:copy-dependencies",
+        f"-DoutputDirectory={partial}",
+    ]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     if done.returncode != 0:
         errors = [line for line in done.stdout.splitlines() if "ERROR" in line] or ["no reason given"]
@@ -279,7 +291,10 @@ class Broker:
             return False
         try:
             with KafkaAdminClient(
-                bootstrap_servers=self.bootstrap, bootstrap_timeout_ms=2000, request_timeout_ms=2000, **self.admin_settings
+                bootstrap_servers=self.bootstrap,
+                bootstrap_timeout_ms=2000,
+                request_timeout_ms=2000,
+                **self.admin_settings,
             ) as admin:
                 serving = [one for one in admin.describe_cluster()["brokers"] if not one.get("is_fenced")]
         except KafkaError:

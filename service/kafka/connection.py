@@ -9,13 +9,17 @@ from __future__ import annotations
 
 import logging
 import ssl
-from collections.abc import Iterable, Iterator, Sequence
+import threading
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import Future
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.errors import (
+    CoordinatorNotAvailableError,
     GroupAuthorizationFailedError,
     GroupIdNotFoundError,
     KafkaError,
@@ -33,6 +37,9 @@ RECONNECT_MAX_MS = 500  # the client's 30 s would keep a worker waiting long aft
 
 PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+Client = TypeVar("Client")
 
 
 class ConnectionProblem(ValueError):
@@ -92,22 +99,34 @@ class Connection:
     @contextmanager
     def admin(self) -> Iterator[KafkaAdminClient]:
         """An admin client; failures to connect are reported with their reason."""
-        with self.explained():
-            admin = KafkaAdminClient(**self.settings())
+        admin = self.build(KafkaAdminClient)
         try:
             yield admin
         finally:
             admin.close()
 
-    @contextmanager
-    def explained(self) -> Iterator[None]:
-        """Turn the client's failure to connect, inside the block, into a ``ConnectionProblem`` with the reason."""
-        with _network_log() as lines:
+    def build(self, client: Callable[..., Client], **settings: Any) -> Client:
+        """A client of the given class, connected, or a ``ConnectionProblem`` with the reason, in about six seconds.
+
+        In a thread, with a deadline of our own: the client's does not cover a TLS handshake that is never answered.
+        """
+        settings = {**self.settings(), **settings}
+        built: Future[Client] = Future()
+
+        def work() -> None:
             try:
-                yield
+                built.set_result(client(**settings))
+            except Exception as error:
+                built.set_exception(error)
+
+        with _network_log() as lines:
+            threading.Thread(target=work, name="kafka-connect", daemon=True).start()
+            try:
+                return built.result(timeout=settings["bootstrap_timeout_ms"] / 1000 + 0.5)
+            except TimeoutError as error:
+                raise ConnectionProblem(f"{self._where}: it takes connections but does not answer") from error
             except KafkaError as error:
-                reason = self._reason(lines) or str(error)
-                raise ConnectionProblem(f"cannot use Kafka at {', '.join(self.bootstrap)}: {reason}") from error
+                raise ConnectionProblem(f"{self._where}: {self._reason(lines) or error}") from error
 
     def check(
         self,
@@ -121,11 +140,15 @@ class Connection:
             try:
                 self._check_topics(admin, list(reads), list(writes))
                 if group is not None:
-                    self._check_group(admin, group)
+                    _once_available(lambda: self._check_group(admin, group))
                 if transactional_id is not None:
-                    self._check_transactional_id(admin, transactional_id)
+                    _once_available(lambda: self._check_transactional_id(admin, transactional_id))
             except KafkaError as error:
-                raise ConnectionProblem(f"Kafka at {', '.join(self.bootstrap)}: {error}") from error
+                raise ConnectionProblem(f"{self._where}: {error}") from error
+
+    @property
+    def _where(self) -> str:
+        return f"cannot use Kafka at {', '.join(self.bootstrap)}"
 
     # --- before connecting
 
@@ -141,7 +164,9 @@ class Connection:
             if not host or not port.isdigit():
                 raise ConnectionProblem(f"broker address {address!r}: expected host:port")
         if self.security_protocol not in PROTOCOLS:
-            raise ConnectionProblem(f"security protocol {self.security_protocol!r}: it is one of {', '.join(PROTOCOLS)}")
+            raise ConnectionProblem(
+                f"security protocol {self.security_protocol!r}: it is one of {', '.join(PROTOCOLS)}"
+            )
         if self._with_password:
             if self.mechanism not in MECHANISMS:
                 raise ConnectionProblem(f"mechanism {self.mechanism!r}: it is one of {', '.join(MECHANISMS)}")
@@ -181,8 +206,6 @@ class Connection:
             if self.certificate_file is None:
                 return "the broker asks for a client certificate: name a certificate file and a key file"
             return f"the broker refuses our certificate {self.certificate_file}"
-        if "WRONG_VERSION_NUMBER" in said or "RECORD_LAYER_FAILURE" in said:
-            return f"the port does not speak TLS, but the security protocol is {self.security_protocol}"
         if "SaslHandshake failed" in said:
             return f"the broker does not offer the mechanism {self.mechanism}"
         if "ECONNREFUSED" in said or "Connection refused" in said:
@@ -194,7 +217,7 @@ class Connection:
                 return f"the broker ended the connection at login: wrong username or password (user {self.username!r})?"
             if self.security_protocol == "PLAINTEXT":
                 return "the broker ended the connection: it expects TLS or a login, the security protocol is PLAINTEXT"
-            return "the broker ended the connection: it expects a client certificate or a login"
+            return "the broker ended the connection: the port does not speak TLS, or expects a password"
         return "; ".join(dict.fromkeys(lines[-3:]))
 
     # --- once connected
@@ -245,6 +268,18 @@ class Connection:
         if self._with_password:
             return f"user {self.username!r}"
         return f"the owner of {self.certificate_file}" if self.certificate_file else "an anonymous client"
+
+
+def _once_available(ask: Callable[[], None]) -> None:
+    """A cluster makes its coordinators when the first client asks for one, and answers "not available" meanwhile."""
+    deadline = time.monotonic() + BOOTSTRAP_MS / 1000
+    while True:
+        try:
+            return ask()
+        except CoordinatorNotAvailableError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
 
 
 @contextmanager

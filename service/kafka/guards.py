@@ -42,7 +42,11 @@ def survive_refused_connections(producer: kafka.KafkaProducer) -> None:
 def require_private_names(producer: kafka.KafkaProducer) -> None:
     """Fail at start, not in the middle of an outage, when the client is not the one the guards were written for."""
     sender = getattr(producer, "_sender", None)
-    for owner, name in ((sender, "_client"), (sender, "_maybe_send_pending_request"), (producer, "_transaction_manager")):
+    for owner, name in (
+        (sender, "_client"),
+        (sender, "_maybe_send_pending_request"),
+        (producer, "_transaction_manager"),
+    ):
         if not hasattr(owner, name):
             raise ImportError(f"kafka-python {kafka.__version__} has no {name}: the guards need {CLIENT_VERSION}")
     if not callable(getattr(sender._client, "await_ready", None)):  # type: ignore[union-attr]
