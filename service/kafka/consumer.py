@@ -35,7 +35,10 @@ EARLIEST, LATEST = "earliest", "latest"
 
 
 class MemberReplaced(Exception):
-    """Another worker runs under the same group instance id; this one has to end."""
+    """Another worker runs under the same group instance id; this one has to end.
+
+    It may learn so as late as its next commit: the client's poll only tells when the group rebalances.
+    """
 
 
 @dataclass

@@ -4,8 +4,9 @@
 
     begin -> send, send, ... -> commit(offsets, group_metadata)
 
-and fail in two ways only: ``CycleAborted``, after which the same producer goes on with the next cycle, and
-``ProducerLost``, after which a new one is built with the same transactional id, which settles the outcome.
+and fail in two ways: ``CycleAborted``, after which the same producer goes on with the next cycle, and
+``ProducerLost``, after which a new one is built with the same transactional id, which settles the outcome. A third
+one, ``MemberReplaced``, ends the worker: another one runs under its name.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import Any, Protocol
 from kafka import KafkaProducer
 from kafka.errors import (
     CommitFailedError,
+    FencedInstanceIdError,
     KafkaError,
     MessageSizeTooLargeError,
     TransactionalIdAuthorizationFailedError,
@@ -26,7 +28,7 @@ from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartiti
 
 from service.kafka import guards
 from service.kafka.connection import Connection, ConnectionProblem
-from service.kafka.consumer import Partition, Subscription
+from service.kafka.consumer import MemberReplaced, Partition, Subscription
 
 TRANSACTION_TIMEOUT_MS = 15_000
 MAX_BYTES_IN_FLIGHT = 32 * 1024 * 1024
@@ -218,6 +220,9 @@ class Transactions:
                 # Another worker has our partitions: this cycle is its to do. We are still who we are.
                 self.abort()
                 raise CycleAborted(f"no longer a member of the group: {_named(error)}") from error
+            except FencedInstanceIdError as error:
+                self.abort()
+                raise MemberReplaced("another worker runs under this one's group instance id") from error
             except KafkaError as error:
                 raise ProducerLost(f"offsets not accepted: {_named(error)}") from error
         self._lost_on_error("commit", self._outbox.producer.commit_transaction)
@@ -280,6 +285,8 @@ class AtLeastOnce:
             self._subscription.commit(offsets)
         except CommitFailedError as error:
             raise CycleAborted(f"no longer a member of the group: {_named(error)}") from error
+        except FencedInstanceIdError as error:
+            raise MemberReplaced("another worker runs under this one's group instance id") from error
         except KafkaError as error:
             raise ProducerLost(f"offsets not committed: {_named(error)}") from error
 

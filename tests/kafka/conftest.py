@@ -76,8 +76,7 @@ def topic(connection: Connection) -> MakeTopic:
 def topic_maker(connection: Connection) -> MakeTopic:
     def make(partitions: int = 1, **config: str) -> str:
         name = unique("topic")
-        written = {key.replace("_", "."): value for key, value in config.items()}
-        topics.create(connection, [topics.TopicSpec(name, partitions, written)])
+        topics.create(connection, [topics.TopicSpec(name, partitions, config)])
         return name
 
     return make

@@ -8,7 +8,7 @@ import pytest
 from kafka.structs import TopicPartition
 from kafka_helpers import join, poll_until, produce, receive
 
-from service.kafka.consumer import MemberReplaced, Subscription
+from service.kafka.consumer import Subscription
 
 
 def test_new_partitions_are_paused_until_resumed(connection, topic, group):
@@ -104,16 +104,25 @@ def test_pattern_finds_topics(connection, topic, group):
     subscription.close()
 
 
-def test_static_member_that_was_replaced_is_told(connection, topic, group):
-    name = topic()
+def test_static_member_comes_back_to_its_partitions(connection, topic, group):
+    name = topic(2)
+    other = Subscription(connection, group, [name], group_instance_id="w2", heartbeat_interval_ms=300)
+    join(other, 2)
     first = Subscription(connection, group, [name], group_instance_id="w1", heartbeat_interval_ms=300)
-    join(first, 1)
-    second = Subscription(connection, group, [name], group_instance_id="w1", heartbeat_interval_ms=300)
-    join(second, 1)
-    with pytest.raises(MemberReplaced, match="instance id"):
-        poll_until(first, lambda: False)
-    second.close()
-    first.close(1)
+    while len(first.assignment()) != 1:
+        first.poll(0.1)
+        other.poll(0.1)
+    own = first.assignment()
+    other.take_changes()
+    first.close()
+    again = Subscription(connection, group, [name], group_instance_id="w1", heartbeat_interval_ms=300)
+    poll_until(again, lambda: len(again.assignment()) == 1)
+    assert again.assignment() == own
+    other.poll(1.0)
+    changes = other.take_changes()
+    assert (changes.assigned, changes.revoked) == (set(), set())
+    again.close()
+    other.close()
 
 
 @pytest.mark.parametrize(
@@ -127,4 +136,3 @@ def test_static_member_that_was_replaced_is_told(connection, topic, group):
 def test_settings_that_cannot_work(connection, options, word):
     with pytest.raises(ValueError, match=word):
         Subscription(connection, "g", **options)
-

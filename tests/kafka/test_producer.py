@@ -6,11 +6,11 @@ import time
 
 import pytest
 from kafka.errors import KafkaTimeoutError
-from kafka_helpers import committed_values, in_background, join, produce, receive
+from kafka_helpers import committed_values, join, produce, receive
 
 from service.kafka import guards
 from service.kafka.connection import Connection
-from service.kafka.consumer import Subscription
+from service.kafka.consumer import MemberReplaced, Subscription
 from service.kafka.producer import AtLeastOnce, CycleAborted, ProducerLost, RecordTooLarge, Transactions
 
 
@@ -157,18 +157,20 @@ def test_at_least_once_commits_offsets_after_the_records(connection, subscriptio
     assert committed_values(connection, output) == [b"v"]
 
 
-def test_at_least_once_tells_a_member_that_is_gone(connection, group, source, topic):
+@pytest.mark.parametrize("exactly_once", [True, False])
+def test_replaced_static_member_cannot_commit(connection, group, source, topic, transactional_id, exactly_once):
     first = Subscription(connection, group, [source], group_instance_id="same", start_from="earliest")
     join(first, 1)
-    producer = AtLeastOnce(connection, first)
+    producer = Transactions(connection, transactional_id) if exactly_once else AtLeastOnce(connection, first)
     second = Subscription(connection, group, [source], group_instance_id="same", start_from="earliest")
     join(second, 1)
     producer.begin()
     producer.send(topic(), None, b"v")
-    with pytest.raises((CycleAborted, ProducerLost)):
+    with pytest.raises(MemberReplaced, match="instance id"):
         producer.commit({(source, 0): (2, "")}, first.group_metadata())
+    assert second.committed([(source, 0)]) == {}
     producer.close()
-    in_background(first.close)
+    first.close(0.5)
     second.close()
 
 
