@@ -76,8 +76,16 @@ class Subscription:
         self.group = group
         self.start_from = start_from
         self._changes = Changes()
+
+        def knowing_its_topics(**settings: Any) -> KafkaConsumer:
+            # One that joins before it has heard of its topics is given none of their partitions, for half a minute.
+            consumer = KafkaConsumer(**settings)
+            for topic in topics:
+                consumer.partitions_for_topic(topic)
+            return consumer
+
         self._consumer = connection.build(
-            KafkaConsumer,
+            knowing_its_topics,
             **{
                 "group_id": group,
                 "group_instance_id": group_instance_id,

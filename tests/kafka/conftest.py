@@ -1,4 +1,8 @@
-"""Real brokers. ``broker`` is shared and stays whole; ``fragile`` may be harmed; ``secured`` wants credentials."""
+"""Real brokers. ``broker`` is shared and stays whole; ``fragile`` may be harmed; ``secured`` wants credentials.
+
+A broker takes seconds to start, so tests that share one are marked with the same ``xdist_group`` and, with
+``--dist loadgroup``, run in the same process.
+"""
 
 from __future__ import annotations
 
@@ -13,12 +17,6 @@ from service.kafka import topics
 from service.kafka.connection import Connection
 
 MakeTopic = Callable[..., str]
-
-
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """With ``--dist loadgroup`` a file's tests stay together: they share brokers, and each costs seconds to start."""
-    for item in items:
-        item.add_marker(pytest.mark.xdist_group(item.path.name))
 
 
 @pytest.fixture(scope="session")

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import time
 
+import pytest
 from kafka_helpers import after, committed_values, produce
 
-from service.kafka.changelog import high_watermark, read_partition
+from service.kafka.changelog import ChangelogReader, read_partition
 from service.kafka.producer import Transactions
+
+pytestmark = pytest.mark.xdist_group("broker")
 
 
 def test_empty_partition(connection, topic):
@@ -22,6 +25,15 @@ def test_records_come_with_key_value_and_offset(connection, topic):
     assert [offset for _, _, offset in read_partition(connection, name, 0, until=2)] == [0, 1]
 
 
+def test_one_reader_reads_several_partitions(connection, topic):
+    name = topic(3)
+    for partition in range(3):
+        produce(connection, name, [b"%d" % partition] * 10, partition)
+    with ChangelogReader(connection) as reader:
+        for partition in (2, 0, 1, 2):
+            assert [value for _, value, _ in reader.read(name, partition)] == [b"%d" % partition] * 10
+
+
 def test_ends_after_markers_and_aborted_records(connection, topic, transactional_id):
     name = topic()
     producer = Transactions(connection, transactional_id)
@@ -31,7 +43,8 @@ def test_ends_after_markers_and_aborted_records(connection, topic, transactional
         producer._outbox.settle()
         producer.commit({}, None) if end == "commit" else producer.abort()
     producer.close()
-    assert high_watermark(connection, name, 0) == 4  # two records, two markers
+    with ChangelogReader(connection) as reader:
+        assert reader.high_watermark(name, 0) == 4  # two records, two markers
     assert committed_values(connection, name) == [b"kept"]
 
 

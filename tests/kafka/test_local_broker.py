@@ -23,6 +23,8 @@ import sys, time
 from pathlib import Path
 sys.path.insert(0, {str(local_broker.HERE)!r})
 import local_broker
+
+pytestmark = pytest.mark.xdist_group("nodes")
 node = local_broker.single(Path({str(tmp_path)!r})).nodes[0]
 node.start()
 print(node.pid, flush=True)
