@@ -16,6 +16,8 @@ from service.kafka.connection import Connection
 from service.kafka.producer import Transactions
 from service.kafka.topics import TopicSpec, create
 
+pytestmark = pytest.mark.xdist_group("nodes")
+
 
 def test_broker_dies_with_the_process_that_started_it(broker_software, tmp_path):
     script = f"""
@@ -24,7 +26,6 @@ from pathlib import Path
 sys.path.insert(0, {str(local_broker.HERE)!r})
 import local_broker
 
-pytestmark = pytest.mark.xdist_group("nodes")
 node = local_broker.single(Path({str(tmp_path)!r})).nodes[0]
 node.start()
 print(node.pid, flush=True)
