@@ -22,7 +22,7 @@ run: setup  ## the demo: coal-mining disasters sampled, change points printed, a
 	$(BIN)/ishsmm-stream demo
 
 test: lint broker  ## all tests
-	$(BIN)/python -m pytest -n auto --dist loadgroup -m "not long" -rs
+	$(BIN)/python -m pytest -n auto -m "not long" -rs
 
 broker: setup  ## make a local Kafka broker ready (Java by apt where we may; its jars go to ~/.cache/ishsmm-stream)
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then :; \

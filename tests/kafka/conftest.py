@@ -1,7 +1,7 @@
 """Real brokers. ``broker`` is shared and stays whole; ``fragile`` may be harmed; ``secured`` wants credentials.
 
-A broker takes seconds to start, so tests that share one are marked with the same ``xdist_group`` and, with
-``--dist loadgroup``, run in the same process.
+Each test process starts its own: brokers that are shared between processes would have to outlive the one that started
+them, and none may be left behind.
 """
 
 from __future__ import annotations

@@ -12,8 +12,6 @@ from service.kafka.connection import Connection, ConnectionProblem
 from service.kafka.consumer import Subscription
 from service.kafka.producer import CycleAborted, Producer, ProducerLost, Transactions
 
-pytestmark = pytest.mark.xdist_group("fragile")
-
 SHORT = {"request_timeout_ms": 1_500}
 NO_HANG = 30.0
 

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import time
 
-import pytest
 from kafka_helpers import after, committed_values, produce
 
 from service.kafka.changelog import ChangelogReader, read_partition
 from service.kafka.producer import Transactions
-
-pytestmark = pytest.mark.xdist_group("broker")
 
 
 def test_empty_partition(connection, topic):

@@ -17,8 +17,6 @@ from service.kafka.connection import Connection, ConnectionProblem
 from service.kafka.producer import Transactions
 from service.kafka.topics import TopicSpec, create
 
-pytestmark = pytest.mark.xdist_group("secured")
-
 QUICKLY = 6.5
 
 

@@ -10,8 +10,6 @@ from kafka_helpers import join, poll_until, produce, receive
 
 from service.kafka.consumer import Subscription
 
-pytestmark = pytest.mark.xdist_group("broker")
-
 
 def test_new_partitions_are_paused_until_resumed(connection, topic, group):
     name = topic(2)

@@ -16,8 +16,6 @@ from service.kafka.connection import Connection
 from service.kafka.producer import Transactions
 from service.kafka.topics import TopicSpec, create
 
-pytestmark = pytest.mark.xdist_group("nodes")
-
 
 def test_broker_dies_with_the_process_that_started_it(broker_software, tmp_path):
     script = f"""

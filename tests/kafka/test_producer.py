@@ -13,8 +13,6 @@ from service.kafka.connection import Connection
 from service.kafka.consumer import MemberReplaced, Subscription
 from service.kafka.producer import AtLeastOnce, CycleAborted, ProducerLost, RecordTooLarge, Transactions
 
-pytestmark = pytest.mark.xdist_group("broker")
-
 
 @pytest.fixture
 def source(topic, connection) -> str:

@@ -9,8 +9,6 @@ import pytest
 from service.kafka.connection import ConnectionProblem
 from service.kafka.topics import CHANGELOG, TopicSpec, create, partition_counts, retention_ms
 
-pytestmark = pytest.mark.xdist_group("broker")
-
 
 def test_changelog_is_created_once_and_compacted(connection):
     spec = TopicSpec(f"changelog-{uuid.uuid4().hex}", 3, CHANGELOG)
