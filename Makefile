@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 EXTRAS := service,river,plots,dev,bench
 
-.PHONY: help setup run test lint format calibrate bench clean
+.PHONY: help setup run test lint format calibrate bench clean broker kafka
 
 help:  ## list the targets
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -21,8 +21,19 @@ $(STAMP): pyproject.toml
 run: setup  ## the demo: coal-mining disasters sampled, change points printed, a picture written
 	$(BIN)/ishsmm-stream demo
 
-test: lint  ## all tests
-	$(BIN)/python -m pytest -n auto -m "not long"
+test: lint broker  ## all tests
+	$(BIN)/python -m pytest -n auto -m "not long" -rs
+
+broker: setup  ## make a local Kafka broker ready (Java by apt where we may; its jars go to ~/.cache/ishsmm-stream)
+	@if command -v java >/dev/null && command -v mvn >/dev/null; then :; \
+	elif [ "$$(id -u)" = 0 ] && command -v apt-get >/dev/null; then \
+		echo "== installing Java 17 and Maven with apt-get"; \
+		{ apt-get update -qq && apt-get install -y -qq --no-install-recommends openjdk-17-jre-headless maven; } >/dev/null || true; \
+	fi
+	@$(BIN)/python deploy/kafka/local_broker.py --prepare
+
+kafka: broker  ## a Kafka broker on 127.0.0.1:9092 until Ctrl-C (PORT=..., DATA=folder keeps its data)
+	@$(BIN)/python deploy/kafka/local_broker.py $(if $(PORT),--port $(PORT)) $(if $(DATA),--data $(DATA))
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .

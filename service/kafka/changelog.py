@@ -1,0 +1,91 @@
+"""Reading partitions of a compacted topic from their start to where they stand now, as a restore does."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+from kafka.structs import TopicPartition
+
+from service.kafka.connection import REQUEST_MS, Connection
+
+STALLED_SECONDS = 60.0  # twice what an open transaction of a killed worker may last
+
+Record = tuple[bytes | None, bytes | None, int]  # key, value, offset
+
+
+class ReadStalled(Exception):
+    """A partition could not be read to its end; try again later."""
+
+
+class ChangelogReader:
+    """Reads one partition after the other; kept open, as connecting takes longer than reading a small one."""
+
+    def __init__(self, connection: Connection) -> None:
+        self._probe = connection.build(KafkaConsumer, isolation_level="read_uncommitted", metrics_enabled=False)
+        self._consumer = connection.build(
+            KafkaConsumer,
+            isolation_level="read_committed",
+            auto_offset_reset="earliest",
+            max_poll_records=5_000,
+            fetch_max_bytes=64 * 1024 * 1024,
+            max_partition_fetch_bytes=16 * 1024 * 1024,
+            fetch_max_wait_ms=100,
+            metrics_enabled=False,
+        )
+
+    def high_watermark(self, topic: str, partition: int) -> int:
+        """One past the last offset, open transactions included: under read_committed the end would be before them."""
+        place = TopicPartition(topic, partition)
+        try:
+            return int(self._probe.end_offsets([place], timeout_ms=REQUEST_MS)[place])
+        except KafkaError as error:
+            raise ReadStalled(f"the end of {topic}[{partition}] is unknown: {type(error).__name__}: {error}") from error
+
+    def read(self, topic: str, partition: int, until: int | None = None) -> Iterator[Record]:
+        """Committed records of a partition from its start up to ``until`` (default: the high watermark).
+
+        Waits for transactions that are open at the end: their records may yet be committed. The last offsets often
+        are no records at all but markers of transactions, so the end is judged by the position, not by a record.
+        """
+        if until is None:
+            until = self.high_watermark(topic, partition)
+        try:
+            yield from self._read(TopicPartition(topic, partition), until)
+        except KafkaError as error:
+            raise ReadStalled(f"{topic}[{partition}]: {type(error).__name__}: {error}") from error
+
+    def close(self) -> None:
+        self._probe.close()
+        self._consumer.close()
+
+    def __enter__(self) -> ChangelogReader:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def _read(self, place: TopicPartition, until: int) -> Iterator[Record]:
+        consumer = self._consumer
+        consumer.assign([place])
+        consumer.seek(place, consumer.beginning_offsets([place], timeout_ms=REQUEST_MS)[place])
+        moved, at = time.monotonic(), -1
+        while (position := consumer.position(place, timeout_ms=REQUEST_MS)) is None or position < until:
+            for record in consumer.poll(timeout_ms=200).get(place, ()):
+                if record.offset >= until:
+                    return
+                yield record.key, record.value, record.offset
+            if position != at:
+                moved, at = time.monotonic(), position
+            elif time.monotonic() - moved > STALLED_SECONDS:
+                raise ReadStalled(
+                    f"{place.topic}[{place.partition}] ends at {until}, but nothing comes after {position}"
+                )
+
+
+def read_partition(connection: Connection, topic: str, partition: int, until: int | None = None) -> Iterator[Record]:
+    """``ChangelogReader.read`` for a single partition."""
+    with ChangelogReader(connection) as reader:
+        yield from reader.read(topic, partition, until)

@@ -1,0 +1,248 @@
+"""Reading input topics as a member of a consumer group.
+
+Partitions come and go inside ``poll``; a new one is paused until the caller has restored what belongs to it:
+
+    records = subscription.poll(0.1)
+    changes = subscription.take_changes()
+    starts = subscription.locate(changes.assigned)      # where each one stands, with its commit's metadata
+    ... restore, perhaps seek further back ...
+    subscription.resume(changes.assigned)
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from kafka import ConsumerRebalanceListener, KafkaConsumer
+from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+from kafka.errors import (
+    FencedInstanceIdError,
+    GroupAuthorizationFailedError,
+    OffsetOutOfRangeError,
+    TopicAuthorizationFailedError,
+)
+from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+
+from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
+
+log = logging.getLogger(__name__)
+
+Partition = tuple[str, int]  # topic, number; the client's own TopicPartition is one, too
+EARLIEST, LATEST = "earliest", "latest"
+
+
+class MemberReplaced(Exception):
+    """Another worker runs under the same group instance id; this one has to end.
+
+    It may learn so as late as its next commit: the client's poll only tells when the group rebalances.
+    """
+
+
+@dataclass
+class Changes:
+    """Partitions that came and went since the last look, in that order of importance: a revoked one is not ours."""
+
+    assigned: set[Partition] = field(default_factory=set)
+    revoked: set[Partition] = field(default_factory=set)
+
+
+class Subscription:
+    """A member of a consumer group.
+
+    ``start_from`` is where partitions begin that have no commit yet: earliest, latest, or a time in epoch milliseconds.
+    """
+
+    def __init__(
+        self,
+        connection: Connection,
+        group: str,
+        topics: Collection[str] = (),
+        *,
+        pattern: str | None = None,
+        start_from: str | int = LATEST,
+        group_instance_id: str | None = None,
+        max_poll_records: int = 5_000,
+        session_timeout_ms: int = 10_000,
+        heartbeat_interval_ms: int = 1_000,
+        **settings: Any,
+    ) -> None:
+        if isinstance(start_from, str) and start_from not in (EARLIEST, LATEST):
+            raise ValueError(f"start_from {start_from!r}: it is earliest, latest, or a time in epoch milliseconds")
+        if bool(topics) == bool(pattern):
+            raise ValueError("a subscription takes topics or a pattern, one of the two")
+        self.group = group
+        self.start_from = start_from
+        self._changes = Changes()
+
+        def knowing_its_topics(**settings: Any) -> KafkaConsumer:
+            # One that joins before it has heard of its topics is given none of their partitions, for half a minute.
+            consumer = KafkaConsumer(**settings)
+            for topic in topics:
+                consumer.partitions_for_topic(topic)
+            return consumer
+
+        self._consumer = connection.build(
+            knowing_its_topics,
+            **{
+                "group_id": group,
+                "group_instance_id": group_instance_id,
+                "partition_assignment_strategy": (CooperativeStickyAssignor,),
+                "enable_auto_commit": False,
+                "auto_offset_reset": "none",  # we decide, and say so
+                "isolation_level": "read_committed",
+                "max_poll_records": max_poll_records,
+                "session_timeout_ms": session_timeout_ms,
+                "heartbeat_interval_ms": heartbeat_interval_ms,
+                "metadata_max_age_ms": 30_000,  # how soon topics that match a pattern are seen
+                "allow_auto_create_topics": False,
+                "metrics_enabled": False,
+                **settings,
+            },
+        )
+        listener = _Listener(self._consumer, self._changes)
+        if pattern is not None:
+            self._consumer.subscribe(pattern=pattern, listener=listener)
+        else:
+            self._consumer.subscribe(topics=sorted(topics), listener=listener)
+
+    def poll(self, timeout: float) -> dict[Partition, list[Any]]:
+        """Records of the partitions that are not paused; returns within about ``timeout`` seconds."""
+        try:
+            return dict(self._consumer.poll(timeout_ms=int(timeout * 1000)))
+        except OffsetOutOfRangeError as error:
+            self._go_back_into_range(error)
+            return {}
+        except FencedInstanceIdError as error:
+            raise MemberReplaced(
+                f"another worker has joined group {self.group!r} under this one's instance id"
+            ) from error
+        except GroupAuthorizationFailedError as error:
+            raise ConnectionProblem(
+                f"not allowed to use the consumer group {self.group!r}: allow READ on it"
+            ) from error
+        except TopicAuthorizationFailedError as error:
+            raise ConnectionProblem(f"not allowed to read {error}: allow READ and DESCRIBE on it") from error
+
+    def take_changes(self) -> Changes:
+        """What came and went since the last call. A partition that came, went and came again is in both sets."""
+        taken = Changes(set(self._changes.assigned), set(self._changes.revoked))
+        self._changes.assigned.clear()
+        self._changes.revoked.clear()
+        return taken
+
+    def assignment(self) -> set[Partition]:
+        return set(self._consumer.assignment())
+
+    def locate(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, str]]:
+        """Move partitions to their committed offset, or to ``start_from``; returns (offset, commit metadata)."""
+        places = [TopicPartition(*partition) for partition in partitions]
+        if not places:
+            return {}
+        committed = self.committed(places)
+        starts = self._start_offsets([place for place in places if place not in committed])
+        located = {place: committed.get(place) or (starts[place], "") for place in places}
+        for place, (offset, _) in located.items():
+            self._consumer.seek(place, offset)
+        return dict(located)
+
+    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, str]]:
+        """Committed (offset, metadata); partitions without a commit are left out."""
+        found: dict[Partition, tuple[int, str]] = {}
+        for partition in partitions:
+            place = self._consumer.committed(TopicPartition(*partition), metadata=True, timeout_ms=REQUEST_MS)
+            if place is not None:
+                found[partition] = (place.offset, place.metadata)
+        return found
+
+    def commit(self, offsets: Mapping[Partition, tuple[int, str]]) -> None:
+        """Commit outside a transaction."""
+        places = {TopicPartition(*partition): OffsetAndMetadata(*place) for partition, place in offsets.items()}
+        self._consumer.commit(places, timeout_ms=REQUEST_MS)
+
+    def group_metadata(self) -> ConsumerGroupMetadata:
+        """Who we are in the group: a transaction carries it, so that a member that was shut out cannot commit."""
+        return self._consumer.group_metadata()
+
+    def pause(self, partitions: Iterable[Partition]) -> None:
+        self._consumer.pause(*self._still_ours(partitions))
+
+    def resume(self, partitions: Iterable[Partition]) -> None:
+        self._consumer.resume(*self._still_ours(partitions))
+
+    def paused(self) -> set[Partition]:
+        return set(self._consumer.paused())
+
+    def seek(self, partition: Partition, offset: int) -> None:
+        self._consumer.seek(TopicPartition(*partition), offset)
+
+    def position(self, partition: Partition) -> int:
+        """The offset of the next record that poll returns."""
+        position = self._consumer.position(TopicPartition(*partition), timeout_ms=REQUEST_MS)
+        assert position is not None  # a new partition has one before the caller hears of it
+        return int(position)
+
+    def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        places = [TopicPartition(*partition) for partition in partitions]
+        return dict(self._consumer.end_offsets(places, timeout_ms=REQUEST_MS)) if places else {}
+
+    def close(self, timeout: float = 5.0) -> None:
+        """Leave the group (a static member stays on its list until the session times out)."""
+        self._consumer.close(autocommit=False, timeout_ms=int(timeout * 1000))
+
+    def _still_ours(self, partitions: Iterable[Partition]) -> list[TopicPartition]:
+        ours = self._consumer.assignment()
+        return [TopicPartition(*partition) for partition in partitions if partition in ours]
+
+    def _start_offsets(self, places: list[TopicPartition]) -> dict[Partition, int]:
+        if not places:
+            return {}
+        if self.start_from == EARLIEST:
+            return dict(self._consumer.beginning_offsets(places, timeout_ms=REQUEST_MS))
+        ends = dict(self._consumer.end_offsets(places, timeout_ms=REQUEST_MS))
+        if self.start_from == LATEST:
+            return ends
+        times = dict.fromkeys(places, int(self.start_from))
+        found = self._consumer.offsets_for_times(times, timeout_ms=REQUEST_MS)
+        # Nothing that late yet: whatever comes next is.
+        return {place: found[place].offset if found.get(place) else ends[place] for place in places}
+
+    def _go_back_into_range(self, error: OffsetOutOfRangeError) -> None:
+        wanted: dict[TopicPartition, int] = error.args[0]
+        first = self._consumer.beginning_offsets(list(wanted), timeout_ms=REQUEST_MS)
+        end = self._consumer.end_offsets(list(wanted), timeout_ms=REQUEST_MS)
+        for place, offset in wanted.items():
+            nearest = first[place] if offset < first[place] else end[place]
+            log.error(
+                "%s[%d]: offset %d is gone, the topic holds %d to %d; going on at %d. %s",
+                *(place.topic, place.partition, offset, first[place], end[place], nearest),
+                "Records between were deleted unread: was this worker down for longer than the topic's retention?"
+                if nearest > offset
+                else "The topic is shorter than it was: was it deleted and created again?",
+            )
+            self._consumer.seek(place, nearest)
+
+
+class _Listener(ConsumerRebalanceListener):
+    """Notes what happens. Runs on the client's IO thread, where nothing that asks a broker may be called."""
+
+    def __init__(self, consumer: KafkaConsumer, changes: Changes) -> None:
+        self._consumer = consumer
+        self._changes = changes
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        for place in assigned:
+            self._consumer.pause(place)
+            # Any position: without one poll would look for it by itself, and fail where nothing is committed.
+            self._consumer.seek(place, 0)
+            self._changes.assigned.add(place)
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+        for place in revoked:
+            self._changes.assigned.discard(place)
+            self._changes.revoked.add(place)
+
+    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+        self.on_partitions_revoked(lost)

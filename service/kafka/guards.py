@@ -1,0 +1,53 @@
+"""Guards against faults of kafka-python 3.0.12. They lean on its private names, hence the exact version."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import kafka
+
+CLIENT_VERSION = "3.0.12"
+
+
+def require_client_version() -> None:
+    """Refuse another version of the client: what the guards lean on may have moved, and hide that."""
+    if kafka.__version__ != CLIENT_VERSION:
+        raise ImportError(
+            f"kafka-python {kafka.__version__} is installed, the service needs {CLIENT_VERSION} exactly: "
+            f"pip install kafka-python=={CLIENT_VERSION}"
+        )
+
+
+def survive_refused_connections(producer: kafka.KafkaProducer) -> None:
+    """Keep commit, abort and send_offsets from hanging for ever when the coordinator refuses connections.
+
+    The producer's IO thread takes such a request off its queue and waits for the connection. When that raises, the
+    request is dropped, and the caller waits for its answer for good, even when the broker is back. When it returns
+    False instead, the request is put back and tried again.
+    """
+    client = producer._sender._client
+    await_ready = client.await_ready
+
+    def patient(node: Any, *args: Any, **options: Any) -> bool:
+        try:
+            return bool(await_ready(node, *args, **options))
+        except Exception:
+            time.sleep(0.1)  # in the IO thread: it has nothing better to do while its coordinator is away
+            return False
+
+    client.await_ready = patient
+
+
+def require_private_names(producer: kafka.KafkaProducer) -> None:
+    """Fail at start, not in the middle of an outage, when the client is not the one the guards were written for."""
+    sender = getattr(producer, "_sender", None)
+    for owner, name in (
+        (sender, "_client"),
+        (sender, "_maybe_send_pending_request"),
+        (producer, "_transaction_manager"),
+    ):
+        if not hasattr(owner, name):
+            raise ImportError(f"kafka-python {kafka.__version__} has no {name}: the guards need {CLIENT_VERSION}")
+    if not callable(getattr(sender._client, "await_ready", None)):  # type: ignore[union-attr]
+        raise ImportError(f"kafka-python {kafka.__version__} has no await_ready: the guards need {CLIENT_VERSION}")
