@@ -24,6 +24,8 @@ COMMANDS = {
     "fit": ("ishsmm_stream.commands.fit", "find the change points and states of a series in a CSV file"),
     "detect": ("ishsmm_stream.commands.detect", "follow sensors in a CSV file or on stdin and tell of changes at once"),
     "demo": ("ishsmm_stream.commands.demo", "a minute with the coal-mining disasters: change points and a picture"),
+    "serve": ("service.commands.serve", "the worker: sensors on Kafka topics, change points and states on others"),
+    "topics": ("service.commands.topics", "create the topics that the service writes"),
     "check-config": ("service.commands.check_config", "read the service's configuration and say what was understood"),
     "schema": ("service.commands.schema", "print the JSON Schemas of the service's messages"),
 }

@@ -144,6 +144,11 @@ class OnlineDetector:
                 f"prior='auto' standardises values, which emissions.{type(emission).__name__} cannot take; use 'model'"
             )
 
+    def use_policy(self, alarm_policy: AlarmPolicy) -> None:
+        """Raise alarms by another policy from now on. What was inferred and announced stays."""
+        self.threshold, self.alarm_policy = None, alarm_policy
+        self._policy = _policy(None, alarm_policy)
+
     # Observations in
 
     def update(self, y: Any) -> list[Event]:

@@ -1,9 +1,10 @@
-"""Reading partitions of a compacted topic from their start to where they stand now, as a restore does."""
+"""Reading a stretch of a partition, as a restore does: a changelog from its start, input that is not in it yet."""
 
 from __future__ import annotations
 
 import time
 from collections.abc import Iterator
+from typing import Any
 
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
@@ -52,8 +53,13 @@ class ChangelogReader:
         """
         if until is None:
             until = self.high_watermark(topic, partition)
+        for record in self.records(topic, partition, None, until):
+            yield record.key, record.value, record.offset
+
+    def records(self, topic: str, partition: int, first: int | None, until: int) -> Iterator[Any]:
+        """The client's records of a partition from ``first`` (None: its start) up to ``until``."""
         try:
-            yield from self._read(TopicPartition(topic, partition), until)
+            yield from self._read(TopicPartition(topic, partition), first, until)
         except KafkaError as error:
             raise ReadStalled(f"{topic}[{partition}]: {type(error).__name__}: {error}") from error
 
@@ -67,16 +73,17 @@ class ChangelogReader:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _read(self, place: TopicPartition, until: int) -> Iterator[Record]:
+    def _read(self, place: TopicPartition, first: int | None, until: int) -> Iterator[Any]:
         consumer = self._consumer
         consumer.assign([place])
-        consumer.seek(place, consumer.beginning_offsets([place], timeout_ms=REQUEST_MS)[place])
+        beginning = consumer.beginning_offsets([place], timeout_ms=REQUEST_MS)[place]
+        consumer.seek(place, beginning if first is None else max(first, beginning))
         moved, at = time.monotonic(), -1
         while (position := consumer.position(place, timeout_ms=REQUEST_MS)) is None or position < until:
             for record in consumer.poll(timeout_ms=200).get(place, ()):
                 if record.offset >= until:
                     return
-                yield record.key, record.value, record.offset
+                yield record
             if position != at:
                 moved, at = time.monotonic(), position
             elif time.monotonic() - moved > STALLED_SECONDS:

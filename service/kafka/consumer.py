@@ -12,7 +12,8 @@ Partitions come and go inside ``poll``; a new one is paused until the caller has
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,6 +22,7 @@ from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssi
 from kafka.errors import (
     FencedInstanceIdError,
     GroupAuthorizationFailedError,
+    KafkaError,
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
@@ -39,6 +41,18 @@ class MemberReplaced(Exception):
 
     It may learn so as late as its next commit: the client's poll only tells when the group rebalances.
     """
+
+
+class BrokersAway(Exception):
+    """The brokers did not answer a question; ask again."""
+
+
+@contextmanager
+def _asking(what: str) -> Iterator[None]:
+    try:
+        yield
+    except KafkaError as error:
+        raise BrokersAway(f"{what}: {type(error).__name__}: {error}") from error
 
 
 @dataclass
@@ -142,7 +156,8 @@ class Subscription:
         if not places:
             return {}
         committed = self.committed(places)
-        starts = self._start_offsets([place for place in places if place not in committed])
+        with _asking("where topics begin and end"):
+            starts = self._start_offsets([place for place in places if place not in committed])
         located = {place: committed.get(place) or (starts[place], "") for place in places}
         for place, (offset, _) in located.items():
             self._consumer.seek(place, offset)
@@ -152,7 +167,8 @@ class Subscription:
         """Committed (offset, metadata); partitions without a commit are left out."""
         found: dict[Partition, tuple[int, str]] = {}
         for partition in partitions:
-            place = self._consumer.committed(TopicPartition(*partition), metadata=True, timeout_ms=REQUEST_MS)
+            with _asking("committed offsets"):
+                place = self._consumer.committed(TopicPartition(*partition), metadata=True, timeout_ms=REQUEST_MS)
             if place is not None:
                 found[partition] = (place.offset, place.metadata)
         return found
@@ -211,8 +227,9 @@ class Subscription:
 
     def _go_back_into_range(self, error: OffsetOutOfRangeError) -> None:
         wanted: dict[TopicPartition, int] = error.args[0]
-        first = self._consumer.beginning_offsets(list(wanted), timeout_ms=REQUEST_MS)
-        end = self._consumer.end_offsets(list(wanted), timeout_ms=REQUEST_MS)
+        with _asking("where topics begin and end"):
+            first = self._consumer.beginning_offsets(list(wanted), timeout_ms=REQUEST_MS)
+            end = self._consumer.end_offsets(list(wanted), timeout_ms=REQUEST_MS)
         for place, offset in wanted.items():
             nearest = first[place] if offset < first[place] else end[place]
             log.error(

@@ -1,0 +1,37 @@
+"""``ishsmm-stream topics create``: the topics that the service writes."""
+
+from __future__ import annotations
+
+import argparse
+import os
+from pathlib import Path
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("action", choices=("create",), help="create what is missing, and say what differs")
+    parser.add_argument("--config", type=Path, help="configuration file (TOML); ISHSMM_... variables come before it")
+    parser.set_defaults(run=run)
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Create the topics, each with as many partitions as the topic whose sensors they are about."""
+    from service.kafka import topics
+    from service.settings import load
+    from service.worker import connection_of, reads_directly, sensor_topic
+
+    settings = load(arguments.config, os.environ)
+    connection, names = connection_of(settings), settings.topics
+    if reads_directly(settings):
+        topic = sensor_topic(settings)
+        partitions = topics.partition_counts(connection, [topic])[topic]
+    else:
+        partitions = names.partitions
+    kinds: dict[str, dict[str, str]] = {names.events: {}, names.dead_letters: {}}
+    kinds |= {names.states: topics.COMPACTED, names.changelog: topics.CHANGELOG}
+    if not reads_directly(settings):
+        kinds[names.readings] = {}
+    specs = [topics.TopicSpec(name, partitions, config, names.replication) for name, config in kinds.items()]
+    for line in topics.create(connection, specs):
+        print(line)
+    return 0

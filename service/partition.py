@@ -1,0 +1,307 @@
+"""The sensors of one partition: records in, messages and snapshots out. Knows nothing of Kafka.
+
+Readings are handed to each sensor's track as one window a cycle. A track's state reaches its changelog some time after
+its readings were committed, so a partition knows from which input offset on readings are in no snapshot: from there a
+restore replays.
+"""
+
+from __future__ import annotations
+
+import heapq
+import struct
+import time
+from collections.abc import Callable, Iterable
+from typing import NamedTuple, Protocol
+
+from service import messages
+from service.mapping import Decoder
+from service.readings import BadRecord, Reading
+from service.settings import Settings
+from service.store import Saved, Store
+from service.track import PreparedRule, Track, TrackError, prepare_rule
+
+# next offset, newest reading time, generation
+_HEAD = struct.Struct(">qqi")
+
+Pending = dict[str, list[tuple[int, tuple[float, ...], int]]]  # by sensor: time, values, steps missing before
+
+
+class Record(Protocol):
+    """A record of the input."""
+
+    topic: str
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+
+
+class Output(NamedTuple):
+    """Something to publish: ``kind`` is a key of ``Topics.names``."""
+
+    kind: str
+    key: bytes
+    value: bytes
+
+
+class Rules:
+    """The rule of every sensor, prepared once."""
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._prepared: dict[int, PreparedRule] = {}
+
+    def of(self, sensor: str) -> PreparedRule:
+        """The rule that follows the sensor."""
+        rule = self._settings.rule_for(sensor)
+        prepared = self._prepared.get(id(rule))
+        if prepared is None:
+            prepared = self._prepared[id(rule)] = prepare_rule(rule)
+        return prepared
+
+
+def changelog_value(saved: Saved) -> bytes:
+    """A sensor's state as it stands in the changelog."""
+    return _HEAD.pack(saved.next_offset, saved.newest, saved.generation) + saved.state
+
+
+def read_changelog_value(value: bytes) -> Saved:
+    """What ``changelog_value`` wrote."""
+    next_offset, newest, generation = _HEAD.unpack_from(value)
+    return Saved(next_offset, newest, generation, value[_HEAD.size :])
+
+
+def dead_letter(record: Record, bad: BadRecord, reading: int | None = None) -> Output:
+    """The record as a dead letter."""
+    letter = messages.dead_letter(
+        bad.reason, bad.detail,
+        topic=record.topic, partition=record.partition, offset=record.offset, timestamp=record.timestamp,
+        key=record.key, value=record.value, reading=reading,
+    )  # fmt: skip
+    return Output("dead_letters", record.key or b"", messages.encode(letter))
+
+
+class Counts(NamedTuple):
+    """What a cycle did, for metrics."""
+
+    records: int = 0
+    readings: int = 0
+    dead_letters: int = 0
+    events: int = 0
+    states: int = 0
+
+
+class Partition:
+    """The sensors of a partition. ``room_for_sensor`` says whether the worker takes on one more."""
+
+    def __init__(
+        self, number: int, rules: Rules, decode: Decoder, store: Store, room_for_sensor: Callable[[], bool]
+    ) -> None:
+        self.number = number
+        self.next_offset = 0
+        self.clock = 0  # the newest reading time in the partition: its stream time
+        self._rules = rules
+        self._decode = decode
+        self._store = store
+        self._room_for_sensor = room_for_sensor
+        self._tracks: dict[str, Track] = {}  # least recently used first
+        self._unsaved: dict[str, tuple[int, float]] = {}  # first offset that is in no snapshot, and since when
+        self._next_offset: dict[str, int] = {}  # by sensor: what its state has seen
+        self._last_seen: dict[str, int] = {}  # every sensor, evicted ones too
+        self._silent: set[str] = set()
+        self._deadlines: list[tuple[int, str]] = []
+
+    # Where it stands
+
+    @property
+    def sensors(self) -> int:
+        """How many it has seen."""
+        return len(self._last_seen)
+
+    @property
+    def in_memory(self) -> int:
+        """How many detectors are in memory."""
+        return len(self._tracks)
+
+    @property
+    def silent(self) -> int:
+        """How many sensors have fallen silent."""
+        return len(self._silent)
+
+    def unsaved_from(self, saved: Iterable[str] = ()) -> int:
+        """The first offset of the input that is in no snapshot, once the sensors ``saved`` are in one."""
+        saved = set(saved)
+        unsaved = (offset for sensor, (offset, _) in self._unsaved.items() if sensor not in saved)
+        return min(unsaved, default=self.next_offset)
+
+    def begin(self, next_offset: int, clock: int, replayed: Iterable[Record] = ()) -> None:
+        """Stand at ``next_offset`` and ``clock`` as they were committed.
+
+        The store is as it was read from the changelog; ``replayed`` are the records up to there that may be in no
+        snapshot."""
+        self._last_seen = self._store.last_seen(self.number)
+        self.take(replayed)  # published before
+        self.next_offset = next_offset
+        self.clock = clock
+        self._silent.clear()
+        self._deadlines.clear()
+        for sensor, seen in self._last_seen.items():
+            self._expect(sensor, seen)
+
+    # Records in
+
+    def take(self, records: Iterable[Record]) -> tuple[list[Output], Counts]:
+        """Take records in; returns what is to be published."""
+        outputs: list[Output] = []
+        pending: Pending = {}
+        n_records = n_readings = 0
+        for record in records:
+            n_records += 1
+            self.next_offset = record.offset + 1
+            try:
+                readings = self._decode(record.key, record.value, record.timestamp)
+            except BadRecord as bad:
+                outputs.append(dead_letter(record, bad))
+                continue
+            for i, reading in enumerate(readings):
+                try:
+                    n_readings += self._accept(record, reading, pending, outputs)
+                except BadRecord as bad:
+                    outputs.append(dead_letter(record, bad, i if len(readings) > 1 else None))
+        for sensor in list(pending):
+            self._infer(sensor, pending, outputs)
+        self._report_silent(outputs)
+        kinds = [output.kind for output in outputs]
+        return outputs, Counts(
+            n_records, n_readings, kinds.count("dead_letters"), kinds.count("events"), kinds.count("states")
+        )
+
+    def _accept(self, record: Record, reading: Reading, pending: Pending, outputs: list[Output]) -> int:
+        sensor = reading.sensor
+        if record.offset < self._next_offset.get(sensor, 0):
+            return 0  # replayed, and already in the snapshot
+        track = self._track(sensor, reading, outputs)
+        values = track.prepare(reading)
+        missing = track.judge(reading, record.timestamp)
+        self._note_time(track, reading.time, pending, outputs)
+        pending.setdefault(sensor, []).append((reading.time, values, missing))
+        if sensor not in self._unsaved:
+            self._unsaved[sensor] = (record.offset, time.monotonic())
+        self._next_offset[sensor] = record.offset  # the record's other readings may be of the same sensor
+        return 1
+
+    def _infer(self, sensor: str, pending: Pending, outputs: list[Output]) -> None:
+        accepted = pending.pop(sensor, None)
+        if accepted is None:
+            return
+        events, states = self._tracks[sensor].take(accepted)
+        key = sensor.encode()
+        outputs += [Output("events", key, messages.encode(event)) for event in events]
+        outputs += [Output("states", key, messages.encode(state)) for state in states]
+
+    def _track(self, sensor: str, reading: Reading, outputs: list[Output]) -> Track:
+        """The sensor's track: in memory, from the store, or a new one."""
+        track = self._tracks.pop(sensor, None)
+        if track is None:
+            track = self._load(sensor, reading, outputs)
+        self._tracks[sensor] = track  # most recently used
+        return track
+
+    def _load(self, sensor: str, reading: Reading, outputs: list[Output]) -> Track:
+        prepared = self._rules.of(sensor)
+        saved = self._store.get(self.number, sensor)
+        if saved is None:
+            if sensor not in self._last_seen and not self._room_for_sensor():
+                raise BadRecord("too_many_sensors", f"{sensor!r} would be one more than limits.sensors allows")
+            return Track(sensor, prepared)
+        self._next_offset[sensor] = saved.next_offset
+        try:
+            track = Track.load(sensor, saved.state, prepared)
+            why = "the rule's model, prior or transform is another one"
+        except TrackError as error:
+            track, why = Track(sensor, prepared, saved.generation + 1), str(error)
+        if track.accepted == 0:
+            notice = track.notice("new_generation", reading.time, why)
+            outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
+        return track
+
+    # Silence, judged by the partition's stream time
+
+    def _note_time(self, track: Track, moment: int, pending: Pending, outputs: list[Output]) -> None:
+        sensor = track.sensor
+        seen = self._last_seen.get(sensor)
+        limit = _silent_after(track.prepared)
+        if limit is not None and seen is not None and self.clock > seen + limit:
+            self._infer(sensor, pending, outputs)  # what came before is said before
+            self._tell_silent(sensor, seen + limit, outputs)
+            self._silent.discard(sensor)
+            notice = track.notice("back", moment, "a reading came")
+            outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
+        self.clock = max(self.clock, moment)
+        if seen is None or moment > seen:
+            self._last_seen[sensor] = moment
+            if limit is not None and (seen is None or sensor not in self._silent):
+                self._expect(sensor, moment)
+
+    def _expect(self, sensor: str, seen: int) -> None:
+        limit = _silent_after(self._rules.of(sensor))
+        if limit is None:
+            return
+        if seen + limit < self.clock:
+            self._silent.add(sensor)  # as was said before the restore
+        else:
+            heapq.heappush(self._deadlines, (seen + limit, sensor))
+
+    def _report_silent(self, outputs: list[Output]) -> None:
+        while self._deadlines and self._deadlines[0][0] < self.clock:
+            _, sensor = heapq.heappop(self._deadlines)
+            limit = _silent_after(self._rules.of(sensor))
+            if limit is not None and self._last_seen[sensor] + limit < self.clock:
+                self._tell_silent(sensor, self._last_seen[sensor] + limit, outputs)
+
+    def _tell_silent(self, sensor: str, deadline: int, outputs: list[Output]) -> None:
+        if sensor in self._silent:
+            return
+        self._silent.add(sensor)
+        track = self._tracks.get(sensor)
+        if track is None:
+            saved = self._store.get(self.number, sensor)
+            assert saved is not None
+            track = Track.load(sensor, saved.state, self._rules.of(sensor))
+        notice = track.notice("silent", deadline, "no reading came for as long as the rule allows")
+        outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
+
+    # Snapshots out
+
+    def snapshots(self, older_than: float, most: int) -> list[tuple[str, Saved]]:
+        """The states of sensors whose oldest unsaved reading came before the time ``older_than`` (monotonic), the
+        oldest first, at most so many."""
+        due = [sensor for sensor, (_, since) in self._unsaved.items() if since <= older_than][:most]
+        found = []
+        for sensor in due:
+            track = self._tracks[sensor]
+            found.append((sensor, Saved(self.next_offset, self._last_seen[sensor], track.generation, track.dump())))
+        return found
+
+    def saved(self, snapshots: Iterable[tuple[str, Saved]]) -> None:
+        """The snapshots are committed."""
+        snapshots = list(snapshots)
+        for sensor, saved in snapshots:
+            self._unsaved.pop(sensor, None)
+            self._next_offset[sensor] = saved.next_offset
+        self._store.put(self.number, snapshots)
+
+    def evict(self, most: int) -> int:
+        """Drop at most ``most`` detectors from memory that are saved, the least recently used first."""
+        names = [sensor for sensor in self._tracks if sensor not in self._unsaved][:most]
+        for sensor in names:
+            del self._tracks[sensor]
+            self._next_offset.pop(sensor, None)
+        return len(names)
+
+
+def _silent_after(prepared: PreparedRule) -> int | None:
+    """In microseconds."""
+    seconds = prepared.rule.time.silent_after_s
+    return None if seconds is None else int(seconds * 1e6)

@@ -1,0 +1,323 @@
+"""One sensor: its detector, its place in time, and what is published of it.
+
+What a track publishes depends on the sensor's own readings and its rule alone. Windows end after so many of its own
+readings, events are published as they were at the reading that caused them, and nothing depends on how readings were
+cut into cycles. A track is made anew from ``dump``ed bytes wherever it is needed.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+import msgspec
+import numpy as np
+
+import ishsmm_stream as hs
+from service import messages
+from service.arrival import judge
+from service.preparation import Preparation, preparation
+from service.readings import BadRecord, Reading, rfc3339
+from service.settings import Rule
+from service.wording import words
+
+# Observations whose time and values are remembered: for the times of change points, the level before one, and plots.
+REMEMBERED = 128
+_STATUS = {"raised": "provisional", "relocated": "relocated", "confirmed": "confirmed", "retracted": "retracted"}
+_SNAPSHOT_VERSION = 1
+
+
+class PreparedRule(NamedTuple):
+    """A rule with what is computed of it once."""
+
+    rule: Rule
+    fingerprint: str
+    prepare: Preparation | None
+    policy: hs.AlarmPolicy
+
+
+def prepare_rule(rule: Rule) -> PreparedRule:
+    """Compute what every track of the rule needs."""
+    return PreparedRule(rule, rule.inference_fingerprint(), preparation(rule), rule.policy())
+
+
+class Published(NamedTuple):
+    """Messages about a sensor, in their order."""
+
+    events: list[messages.ChangeEvent | messages.Notice]
+    states: list[messages.StateRecord]
+
+
+class _Saved(msgspec.Struct, array_like=True, gc=False):
+    """A track as bytes, without its detector."""
+
+    version: int
+    fingerprint: str
+    generation: int
+    accepted: int
+    inserted: int
+    newest: tuple[int, tuple[float, ...]] | None
+    times: bytes
+    values: bytes
+    channels: int
+    since_state: int
+    window_began: int | None
+    revisions: dict[int, int]
+    detector: bytes
+
+
+class TrackError(ValueError):
+    """Bytes that are no track of this version."""
+
+
+class Track:
+    """A sensor that is followed."""
+
+    def __init__(self, sensor: str, prepared: PreparedRule, generation: int = 0) -> None:
+        self.sensor = sensor
+        self.prepared = prepared
+        self.rule = prepared.rule
+        self.generation = generation
+        self.detector = prepared.rule.detector()
+        self.accepted = 0
+        self.inserted = 0
+        self.newest: Reading | None = None
+        self.channels = 0
+        self._times: deque[int] = deque(maxlen=REMEMBERED)
+        self._values: deque[tuple[float, ...]] = deque(maxlen=REMEMBERED)
+        self._since_state = 0  # readings since the window began,
+        self._window_began: int | None = None  # and the time of its first
+        self._revisions: dict[int, int] = {}  # by alarm
+
+    @property
+    def index(self) -> int:
+        """Of the newest observation, inserted steps included; -1 before the first."""
+        return self.accepted + self.inserted - 1
+
+    # Readings in
+
+    def judge(self, reading: Reading, timestamp: int) -> int:
+        """Take note of a reading's time. Returns how many steps are missing before it; BadRecord where it is refused.
+
+        ``timestamp``: of its record, in milliseconds.
+        """
+        if self.channels and len(reading.values) != self.channels:
+            raise BadRecord("wrong_channels", f"{len(reading.values)} values, earlier readings had {self.channels}")
+        arrival = judge(self.rule.time, self.newest, reading, timestamp)
+        if arrival.reason is not None:
+            assert self.newest is not None or arrival.reason == "clock_ahead"
+            against = f", the newest is of {rfc3339(self.newest.time)}" if self.newest else ""
+            raise BadRecord(arrival.reason, f"reading of {rfc3339(reading.time)}{against}")
+        self.newest = arrival.newest
+        self.channels = len(reading.values)
+        return arrival.missing
+
+    def prepare(self, reading: Reading) -> tuple[float, ...]:
+        """The values as the detector takes them; BadRecord where it cannot."""
+        return self.prepared.prepare(reading.values) if self.prepared.prepare is not None else reading.values
+
+    def take(self, accepted: Sequence[tuple[int, tuple[float, ...], int]]) -> Published:
+        """Infer from readings: (time, prepared values, steps missing before it), as judged, in their order."""
+        published = Published([], [])
+        rows: list[tuple[float, ...]] = []
+        times: list[int] = []
+        start = 0
+        for time, values, missing in accepted:
+            if missing:
+                self._insert(rows, times, missing, time)
+            rows.append(values)
+            times.append(time)
+            if self._closes_window(time):
+                self._feed(rows[start:], times[start:], published, closes=True)
+                start = len(rows)
+        self._feed(rows[start:], times[start:], published, closes=False)
+        self.accepted += len(accepted)
+        return published
+
+    def _insert(self, rows: list[tuple[float, ...]], times: list[int], missing: int, time: int) -> None:
+        """Steps without a reading, their times in between."""
+        before = times[-1] if times else (self._times[-1] if self._times else time)
+        for step in range(1, missing + 1):
+            rows.append((math.nan,) * self.channels)
+            times.append(before + (time - before) * step // (missing + 1))
+        self.inserted += missing
+
+    def _closes_window(self, time: int) -> bool:
+        window = self.rule.window
+        if self._window_began is None:
+            self._window_began = time
+        self._since_state += 1
+        if self._since_state < window.readings and time - self._window_began < window.max_wait_s * 1e6:
+            return False
+        self._since_state, self._window_began = 0, None
+        return True
+
+    def _feed(self, rows: list[tuple[float, ...]], times: list[int], published: Published, closes: bool) -> None:
+        at = 0
+        while at < len(rows):
+            taken, events = self.detector.update_to_event(np.array(rows[at:]))
+            self._times.extend(times[at : at + taken])
+            self._values.extend(rows[at : at + taken])
+            at += taken
+            if events:
+                state = self.detector.state
+                assert state is not None
+                published.events.extend(self._change_event(event, state) for event in events)
+            if events or (closes and at == len(rows)):
+                published.states.append(self._state_record())
+
+    # Messages out
+
+    def _time_of(self, index: int) -> int | None:
+        back = self.detector.time - 1 - index
+        return self._times[-1 - back] if 0 <= back < len(self._times) else None
+
+    def _place(self, index: int) -> messages.Place:
+        return messages.place(index, self._time_of(index))
+
+    def _change_event(self, event: hs.Event, state: hs.StateEstimate) -> messages.ChangeEvent:
+        revision = self._revisions.get(event.alarm, -1) + 1
+        if event.kind == "raised":
+            # older alarms are said nothing more of
+            self._revisions = {}
+        self._revisions[event.alarm] = revision
+        before = self._segment_before(event.index)
+        after = messages.segment(state.parameters)
+        if event.kind == "retracted":
+            summary = "no change after all"
+        else:
+            summary = words(before, after, self.rule.transform)
+        place = self._place(event.index)
+        return messages.ChangeEvent(
+            id=messages.event_id(self.sensor, self.generation, event.alarm),
+            sensor=self.sensor,
+            labels=self.rule.labels,
+            generation=self.generation,
+            revision=revision,
+            status=_STATUS[event.kind],  # type: ignore[arg-type]
+            index=event.index,
+            time=place.time,
+            probability=messages.rounded(event.probability),
+            low=self._place(event.low),
+            high=self._place(event.high),
+            at=self._place(event.at),
+            before=before,
+            after=after,
+            summary=summary,
+        )
+
+    def _segment_before(self, index: int) -> messages.Segment | None:
+        """Level and noise of the readings before a change, as far as they are remembered."""
+        first = self.detector.time - len(self._values)
+        settled = [change.index for change in self.detector.change_points if change.index < index]
+        begin = max(first, settled[-1] if settled else 0)
+        values = np.array([self._values[i - first] for i in range(begin, index)]) if begin < index else np.empty((0, 1))
+        values = values[~np.isnan(values).any(axis=1)]
+        if not len(values):
+            return None
+        parameters: dict[str, float] = {}
+        for channel in range(values.shape[1]):
+            suffix = f"[{channel}]" if values.shape[1] > 1 else ""
+            parameters[f"mean{suffix}"] = float(np.mean(values[:, channel]))
+            parameters[f"sd{suffix}"] = float(np.std(values[:, channel], ddof=1)) if len(values) > 1 else math.nan
+        if self.rule.counts_below() is not None:
+            parameters = {"rate": parameters["mean"]}
+        return messages.segment(parameters)
+
+    def _state_record(self) -> messages.StateRecord:
+        detector = self.detector
+        state = detector.state
+        assert state is not None
+        low, median, high = detector.run_length()
+        return messages.StateRecord(
+            sensor=self.sensor,
+            labels=self.rule.labels,
+            generation=self.generation,
+            index=detector.time - 1,
+            time=rfc3339(self._times[-1]),
+            state=messages.State(
+                id=state.id,
+                name=self.rule.state_names.get(str(state.id)),
+                since=self._place(state.since),
+                probability=messages.rounded(state.probability),
+                parameters=messages.rounded_parameters(state.parameters),
+                visits=state.visits,
+            ),
+            run_length=messages.RunLength(low=low, median=median, high=high),
+            change_probability=messages.rounded(detector.change_probability(self.rule.window.readings)),
+            n_states=detector.n_states,
+            recent=messages.downsample(
+                [pair for pair in zip(self._times, self._values, strict=True) if not math.isnan(pair[1][0])]
+            ),
+        )
+
+    def notice(self, kind: str, time: int, why: str) -> messages.Notice:
+        """A message about the sensor that is no change point."""
+        return messages.Notice(
+            sensor=self.sensor,
+            labels=self.rule.labels,
+            generation=self.generation,
+            kind=kind,  # type: ignore[arg-type]
+            index=self.index if self.index >= 0 else None,
+            time=rfc3339(time),
+            why=why,
+        )
+
+    # As bytes
+
+    def dump(self) -> bytes:
+        """Everything as bytes."""
+        saved = _Saved(
+            _SNAPSHOT_VERSION,
+            self.prepared.fingerprint,
+            self.generation,
+            self.accepted,
+            self.inserted,
+            None if self.newest is None else (self.newest.time, self.newest.values),
+            np.array(self._times, dtype=np.int64).tobytes(),
+            np.array(self._values, dtype=np.float64).tobytes(),
+            self.channels,
+            self._since_state,
+            self._window_began,
+            self._revisions,
+            self.detector.snapshot(),
+        )
+        return msgspec.msgpack.encode(saved)
+
+    @classmethod
+    def load(cls, sensor: str, data: bytes, prepared: PreparedRule) -> Track:
+        """The track that was dumped. Where the rule now infers otherwise, a new generation that has seen nothing."""
+        try:
+            saved = msgspec.msgpack.decode(data, type=_Saved)
+        except msgspec.DecodeError as error:
+            raise TrackError(f"the state of {sensor!r} cannot be read: {error}") from error
+        if saved.version != _SNAPSHOT_VERSION:
+            raise TrackError(f"the state of {sensor!r} has version {saved.version}, this is {_SNAPSHOT_VERSION}")
+        if saved.fingerprint != prepared.fingerprint:
+            return cls(sensor, prepared, saved.generation + 1)
+        track = cls.__new__(cls)
+        track.sensor, track.prepared, track.rule = sensor, prepared, prepared.rule
+        track.generation, track.accepted, track.inserted = saved.generation, saved.accepted, saved.inserted
+        track.newest = None if saved.newest is None else Reading(sensor, *saved.newest)
+        track.channels = saved.channels
+        track._times = deque(np.frombuffer(saved.times, dtype=np.int64).tolist(), REMEMBERED)
+        rows = np.frombuffer(saved.values, dtype=np.float64).reshape(-1, max(1, saved.channels))
+        track._values = deque(map(tuple, rows.tolist()), REMEMBERED)
+        track._since_state, track._window_began = saved.since_state, saved.window_began
+        track._revisions = saved.revisions
+        track.detector = hs.OnlineDetector.restore(saved.detector)
+        track.detector.use_policy(prepared.policy)
+        return track
+
+
+def counts(data: bytes) -> tuple[int, int, int]:
+    """(generation, accepted readings, inserted steps) of a dumped track, for audits."""
+    saved = msgspec.msgpack.decode(data, type=_Saved)
+    return saved.generation, saved.accepted, saved.inserted
+
+
+def encoded(published: Iterable[messages.Message]) -> list[bytes]:
+    """Messages as they go to a topic."""
+    return [messages.encode(message) for message in published]

@@ -1,0 +1,491 @@
+"""The worker: records from Kafka through detectors to topics, a cycle at a time, each cycle all or nothing.
+
+    poll -> decode -> detectors -> events, states, dead letters, snapshots, offsets -> commit
+
+Two kinds of input go through the same cycle. Records of topics that are not keyed by sensor are decoded and sent on,
+keyed, through the internal topic of readings. Records of that topic, or of one that is keyed by sensor, reach the
+detectors. Nothing is left uncommitted between two polls, so that a partition can be taken away at any time.
+
+Whatever goes wrong with a commit, the remedy is the same: forget the partitions, see what was committed, and restore
+them from there. A restore reads the sensors' snapshots from the changelog and replays the input that they have not
+seen, up to the committed offset, without publishing.
+"""
+
+from __future__ import annotations
+
+import logging
+import os
+import resource
+import socket
+import threading
+import time
+import uuid
+import zlib
+from collections.abc import Iterable
+
+import msgspec
+
+from service import mapping as mappings
+from service.health import HealthServer, Metrics
+from service.kafka import topics as kafka_topics
+from service.kafka import watchdog
+from service.kafka.changelog import ChangelogReader, ReadStalled
+from service.kafka.connection import Connection, ConnectionProblem
+from service.kafka.consumer import BrokersAway, Subscription
+from service.kafka.consumer import Partition as Place
+from service.kafka.producer import AtLeastOnce, CycleAborted, Producer, ProducerLost, Transactions
+from service.partition import (
+    Counts,
+    Output,
+    Partition,
+    Record,
+    Rules,
+    changelog_value,
+    dead_letter,
+    read_changelog_value,
+)
+from service.readings import BadRecord, encode_reading
+from service.settings import RecordMapping, Settings
+from service.store import Saved, Store
+
+log = logging.getLogger(__name__)
+
+# Snapshots that one cycle takes: a fleet that started at once is spread over cycles, 1 ms each.
+_SNAPSHOTS_A_CYCLE = 200
+# A worker that lost its producer waits this long before it tries again, at first and at most.
+_FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
+_MEMORY_LOOKED_AT_EVERY = 5.0
+_KIB = 1024
+
+
+class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """What travels with a partition's committed offset."""
+
+    unsaved_from: int  # from here to the committed offset the input is replayed at a restore
+    clock: int  # stream time, microseconds
+
+
+def connection_of(settings: Settings) -> Connection:
+    """How the configuration says that brokers are reached."""
+    security = settings.kafka.security
+    with_password = security.protocol.startswith("sasl")
+    return Connection(
+        settings.kafka.bootstrap,
+        security_protocol=security.protocol.upper(),
+        mechanism=security.mechanism if with_password else None,
+        username=security.username,
+        password=security.read_password(),
+        ca_file=security.ca_file,
+        certificate_file=security.certificate_file,
+        key_file=security.key_file,
+    )
+
+
+def reads_directly(settings: Settings) -> bool:
+    """Whether detectors read the input topic itself: one topic, all readings of a sensor in one of its partitions."""
+    return (
+        settings.mapping.is_keyed_by_sensor
+        and settings.kafka.topics_pattern is None
+        and len(settings.kafka.topics) == 1
+    )
+
+
+def sensor_topic(settings: Settings) -> str:
+    """The topic whose partitions detectors follow."""
+    return settings.kafka.topics[0] if reads_directly(settings) else settings.topics.readings
+
+
+def partition_of(sensor: str, partitions: int) -> int:
+    """The partition of the internal topic that a sensor's readings go to."""
+    return zlib.crc32(sensor.encode()) % partitions
+
+
+class Worker:
+    """Runs until it is told to ``stop``."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.settings = settings
+        self.metrics = Metrics()
+        self._connection = connection_of(settings)
+        self._topic = sensor_topic(settings)
+        self._is_direct = reads_directly(settings)
+        self._decode_input = mappings.decoder(settings.mapping, settings.limits.record_bytes)
+        own = RecordMapping(partitioned_by_sensor=True)
+        self._decode = self._decode_input if self._is_direct else mappings.decoder(own, settings.limits.record_bytes)
+        self._rules = Rules(settings)
+        self._name = settings.kafka.member or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._transactional_id = f"{settings.kafka.group}-{self._name}"
+        self._stopping = threading.Event()
+        self._last_cycle = time.monotonic()
+        self._is_ready = False
+        self._must_roll_back = False
+        self._partitions: dict[int, Partition] = {}
+        self._to_restore: list[Place] = []
+        self._n_partitions = 0
+        self._memory_looked_at = 0.0
+
+    # Life
+
+    def stop(self) -> None:
+        """Finish the cycle, save what is unsaved, and leave."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Work until told to stop."""
+        settings = self.settings
+        self._check()
+        self._warm_up()
+        store = Store(settings.worker.store / f"{self._name}.sqlite")
+        health = self._serve_health()
+        self._store = store
+        self._subscription = self._subscribe()
+        self._producer = self._new_producer()
+        self._reader = ChangelogReader(self._connection)
+        log.info("reading %s as %s", self._topic, self._name)
+        try:
+            while not self._stopping.is_set():
+                self._guarded_cycle()
+            self._leave()
+        finally:
+            self._is_ready = False
+            for closing in (self._subscription, self._producer, self._reader, store, health):
+                if closing is not None:
+                    closing.close()
+            log.info("left")
+
+    def _serve_health(self) -> HealthServer | None:
+        http = self.settings.http
+        if http.port == 0:
+            return None
+        patience = self.settings.worker.watchdog_s
+        server = HealthServer(
+            http.host,
+            http.port,
+            self.metrics,
+            lambda: time.monotonic() - self._last_cycle < patience,
+            lambda: self._is_ready,
+        )
+        log.info("health and metrics on http://%s:%d", http.host, server.port)
+        return server
+
+    def _check(self) -> None:
+        """Refuse to start where it cannot work, with the reason."""
+        settings, names = self.settings, self.settings.topics
+        writes = [names.events, names.states, names.dead_letters, names.changelog]
+        reads = [names.changelog] + ([self._topic] if self._is_direct else [names.readings])
+        if not self._is_direct:
+            writes.append(names.readings)
+            reads += [] if settings.kafka.topics_pattern else list(settings.kafka.topics)
+        exactly_once = settings.kafka.delivery == "exactly-once"
+        self._connection.check(reads, writes, settings.kafka.group, self._transactional_id if exactly_once else None)
+        counts = kafka_topics.partition_counts(self._connection, {self._topic, *writes})
+        self._n_partitions = counts[self._topic]
+        for topic in writes:
+            if counts[topic] != self._n_partitions:
+                raise ConnectionProblem(
+                    f"topic {self._topic!r} has {self._n_partitions} partitions, {topic!r} has {counts[topic]}: they "
+                    "go together. If the input was given more partitions, its sensors have moved between them and lost "
+                    "their state: read it through the internal topic (partitioned_by_sensor = false, sensor from a "
+                    "field), or make new topics under other names with `ishsmm-stream topics create`"
+                )
+        kept = kafka_topics.retention_ms(self._connection, self._topic)
+        needed = 2000.0 * settings.worker.snapshot_within_s
+        if kept is not None and kept < needed:
+            raise ConnectionProblem(
+                f"topic {self._topic!r} keeps records for {kept / 1000:g} s, but a restore reads back as far as "
+                f"worker.snapshot_within_s = {settings.worker.snapshot_within_s:g} s and needs twice that: raise "
+                "retention.ms or lower snapshot_within_s"
+            )
+
+    def _warm_up(self) -> None:
+        """Compile what the rules need before anybody waits for a heartbeat."""
+        began = time.monotonic()
+        seen = set()
+        for rule in (*self.settings.rules, self.settings.rule_for("")):
+            fingerprint = rule.inference_fingerprint()
+            if fingerprint not in seen:
+                seen.add(fingerprint)
+                detector = rule.detector()
+                detector.update_many([[0.0] * (rule.channels() or 1)] * 40)
+                assert detector.state is not None
+                type(detector).restore(detector.snapshot())
+        log.info("kernels of %d models ready after %.1f s", len(seen), time.monotonic() - began)
+
+    def _subscribe(self) -> Subscription:
+        kafka = self.settings.kafka
+        pattern, topics = kafka.topics_pattern, [] if kafka.topics_pattern else list(kafka.topics)
+        if pattern is not None:
+            pattern = f"^(?:{pattern}|{self._topic.replace('.', '[.]')})$"
+        elif not self._is_direct:
+            topics.append(self._topic)
+        start_ms = kafka.start_time_ms
+        return Subscription(
+            self._connection,
+            kafka.group,
+            topics,
+            pattern=pattern,
+            start_from=kafka.start_from if start_ms is None else start_ms,
+            group_instance_id=kafka.member or None,
+            max_poll_records=self.settings.worker.poll_records,
+        )
+
+    def _new_producer(self) -> Producer:
+        """A producer; it settles the outcome of the one before it. Waits for brokers that are away."""
+        wait = _FIRST_WAIT
+        while True:
+            try:
+                if self.settings.kafka.delivery == "at-least-once":
+                    return AtLeastOnce(self._connection, self._subscription)
+                timeout = int(self.settings.worker.transaction_timeout_s * 1000)
+                return Transactions(self._connection, self._transactional_id, transaction_timeout_ms=timeout)
+            except (ProducerLost, ConnectionProblem) as problem:
+                if self._stopping.is_set():
+                    raise
+                log.warning("no producer yet, trying again in %.1f s: %s", wait, problem)
+                self._last_cycle = time.monotonic()
+                self._stopping.wait(wait)
+                wait = min(2.0 * wait, _LONGEST_WAIT)
+
+    # Cycles
+
+    def _guarded_cycle(self) -> None:
+        try:
+            with watchdog.deadline(self.settings.worker.watchdog_s, "a cycle"):
+                if self._must_roll_back:
+                    self._roll_back()
+                self._cycle()
+        except CycleAborted as aborted:
+            log.warning("cycle rolled back: %s", aborted)
+            self._must_roll_back = True
+        except ProducerLost as lost:
+            log.warning("cycle rolled back, new producer: %s", lost)
+            self._must_roll_back = True
+            self._producer.close()
+            self._producer = self._new_producer()
+        except (BrokersAway, ReadStalled) as problem:
+            log.warning("going on from the last commit when brokers answer: %s", problem)
+            self._must_roll_back = True
+            self._stopping.wait(_FIRST_WAIT)
+        self._last_cycle = time.monotonic()
+
+    def _cycle(self) -> None:
+        began = time.monotonic()
+        records = self._subscription.poll(self.settings.worker.cycle_s)
+        self._follow_assignment()
+        if self._to_restore:
+            self._restore(self._to_restore.pop())
+        self._is_ready = not self._to_restore
+        busy = sum(map(len, records.values()))
+        if self._work(records):
+            self.metrics.cycle_seconds.observe(time.monotonic() - began)
+        self._make_room()
+        # A transaction costs 10 ms whatever is in it: with little to do the next one waits for more.
+        if busy < self.settings.worker.poll_records // 2:
+            self._stopping.wait(max(0.0, self.settings.worker.cycle_s - (time.monotonic() - began)))
+
+    def _work(self, records: dict[Place, list[Record]], save_all: bool = False) -> bool:
+        """One transaction: what came, what is due. Returns whether there was any."""
+        offsets: dict[Place, tuple[int, str]] = {}
+        outputs: list[tuple[int, Output]] = []
+        total = Counts()
+        for place, taken in records.items():
+            topic, number = place
+            if topic == self._topic:
+                partition = self._partitions.get(number)
+                if partition is None:
+                    continue  # taken away while its records were under way
+                found, counts = partition.take(taken)
+                outputs += [(number, output) for output in found]
+            else:
+                found, counts = self._send_on(taken)
+                outputs += [(self._partition_of(output, number), output) for output in found]
+                offsets[place] = (taken[-1].offset + 1, "")
+            total = Counts(*map(sum, zip(total, counts, strict=True)))
+        snapshots = self._due_snapshots(save_all)
+        touched = {number for topic, number in records if topic == self._topic} | set(snapshots)
+        for number in touched & set(self._partitions):
+            partition = self._partitions[number]
+            saved = [sensor for sensor, _ in snapshots.get(number, [])]
+            commit = Commit(partition.unsaved_from(saved), partition.clock)
+            offsets[self._topic, number] = (partition.next_offset, msgspec.json.encode(commit).decode())
+        if not offsets:
+            return False
+        self._commit(outputs, snapshots, offsets)
+        self.metrics.committed(total)
+        for number, saved_sensors in snapshots.items():
+            self._partitions[number].saved(saved_sensors)
+        return True
+
+    def _send_on(self, records: list[Record]) -> tuple[list[Output], Counts]:
+        """Readings of topics that are not keyed by sensor, on their way to the internal topic."""
+        outputs: list[Output] = []
+        bad_ones = 0
+        for record in records:
+            try:
+                readings = self._decode_input(record.key, record.value, record.timestamp)
+            except BadRecord as bad:
+                outputs.append(dead_letter(record, bad))
+                bad_ones += 1
+                continue
+            outputs += [Output("readings", reading.sensor.encode(), encode_reading(reading)) for reading in readings]
+        return outputs, Counts(records=len(records), dead_letters=bad_ones)
+
+    def _partition_of(self, output: Output, came_from: int) -> int:
+        if output.kind == "readings":
+            return partition_of(output.key.decode(), self._n_partitions)
+        return came_from % self._n_partitions
+
+    def _due_snapshots(self, save_all: bool) -> dict[int, list[tuple[str, Saved]]]:
+        now = time.monotonic()
+        # half way there: what is due is spread over cycles, and all of it is saved in time
+        older_than = now if save_all else now - 0.5 * self.settings.worker.snapshot_within_s
+        found: dict[int, list[tuple[str, Saved]]] = {}
+        room = 10**9 if save_all else _SNAPSHOTS_A_CYCLE
+        for number, partition in self._partitions.items():
+            due = partition.snapshots(older_than, room)
+            if due:
+                found[number] = due
+                room -= len(due)
+        return found
+
+    def _commit(
+        self,
+        outputs: list[tuple[int, Output]],
+        snapshots: dict[int, list[tuple[str, Saved]]],
+        offsets: dict[Place, tuple[int, str]],
+    ) -> None:
+        names = self.settings.topics.names
+        self._producer.begin()
+        for number, output in outputs:
+            self._producer.send(names[output.kind], output.key, output.value, number)
+        written = 0
+        for number, key, value in self._changelog_records(snapshots):
+            self._producer.send(names["changelog"], key, value, number)
+            written += len(value)
+        self._producer.commit(offsets, self._subscription.group_metadata())
+        self.metrics.snapshots.inc(sum(map(len, snapshots.values())))
+        self.metrics.changelog_bytes.inc(written)
+
+    def _changelog_records(self, snapshots: dict[int, list[tuple[str, Saved]]]) -> Iterable[tuple[int, bytes, bytes]]:
+        for number, sensors in snapshots.items():
+            for sensor, saved in sensors:
+                yield number, sensor.encode(), changelog_value(saved)
+
+    # Partitions come and go
+
+    def _follow_assignment(self) -> None:
+        changes = self._subscription.take_changes()
+        for topic, number in changes.revoked:
+            if topic == self._topic:
+                self._drop(number)
+        gone = changes.revoked - changes.assigned
+        self._to_restore = [place for place in self._to_restore if place not in gone]
+        foreign = [place for place in changes.assigned if place[0] != self._topic]
+        if foreign:
+            self._subscription.locate(foreign)
+            self._subscription.resume(foreign)
+        self._to_restore += [place for place in changes.assigned if place not in foreign]
+        if changes.assigned or changes.revoked:
+            log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
+        self._count_sensors()
+
+    def _drop(self, number: int) -> None:
+        self._partitions.pop(number, None)
+        self._store.drop(number)
+
+    def _roll_back(self) -> None:
+        """Forget everything that is in memory and go on from what was committed."""
+        self.metrics.aborts.inc()
+        for number in list(self._partitions):
+            self._drop(number)
+        ours = self._subscription.assignment()
+        self._subscription.pause(ours)
+        foreign = [place for place in ours if place[0] != self._topic]
+        self._subscription.locate(foreign)
+        self._subscription.resume(foreign)
+        self._to_restore = [place for place in ours if place[0] == self._topic]
+        self._must_roll_back = False
+
+    def _restore(self, place: Place) -> None:
+        """Bring a partition to where its last commit left it, then let its records come."""
+        began = time.monotonic()
+        topic, number = place
+        offset, metadata = self._subscription.locate([place])[place]
+        try:
+            commit = msgspec.json.decode(metadata, type=Commit) if metadata else Commit(offset, 0)
+        except msgspec.DecodeError:
+            raise ConnectionProblem(
+                f"the committed offset of {topic}[{number}] in group {self.settings.kafka.group!r} carries metadata "
+                f"that is not ours ({metadata!r}): use another kafka.group"
+            ) from None
+        self._drop(number)
+        self._read_changelog(number)
+        partition = Partition(number, self._rules, self._decode, self._store, self._has_room_for_sensor)
+        replayed = (
+            self._reader.records(topic, number, commit.unsaved_from, offset) if commit.unsaved_from < offset else ()
+        )
+        partition.begin(offset, commit.clock, replayed)
+        self._partitions[number] = partition
+        self._subscription.resume([place])
+        self.metrics.restores.inc()
+        self.metrics.restore_seconds.set(time.monotonic() - began)
+        log.info(
+            "partition %d: %d sensors, %d records replayed, restored in %.1f s",
+            number, partition.sensors, max(0, offset - commit.unsaved_from), time.monotonic() - began,
+        )  # fmt: skip
+
+    def _read_changelog(self, number: int) -> None:
+        newest: dict[str, Saved] = {}
+        for key, value, _ in self._reader.read(self.settings.topics.changelog, number):
+            if key is None:
+                continue
+            if value is None:
+                newest.pop(key.decode(), None)
+            else:
+                newest[key.decode()] = read_changelog_value(value)
+        self._store.put(number, newest.items())
+
+    # Limits
+
+    def _has_room_for_sensor(self) -> bool:
+        return sum(partition.sensors for partition in self._partitions.values()) < self.settings.limits.sensors
+
+    def _make_room(self) -> None:
+        """Move detectors to disk where there are too many, or too little memory."""
+        limits = self.settings.limits
+        held = sum(partition.in_memory for partition in self._partitions.values())
+        surplus = held - limits.detectors
+        now = time.monotonic()
+        if now - self._memory_looked_at > _MEMORY_LOOKED_AT_EVERY:
+            self._memory_looked_at = now
+            if _resident_mb() > limits.memory_mb:
+                surplus = max(surplus, held // 4)
+        for partition in self._partitions.values():
+            if surplus <= 0:
+                break
+            surplus -= partition.evict(surplus)
+
+    def _count_sensors(self) -> None:
+        partitions = self._partitions.values()
+        self.metrics.partitions.set(len(partitions))
+        self.metrics.sensors.set(sum(partition.sensors for partition in partitions))
+        self.metrics.detectors.set(sum(partition.in_memory for partition in partitions))
+        self.metrics.silent.set(sum(partition.silent for partition in partitions))
+
+    # Leaving
+
+    def _leave(self) -> None:
+        """Save everything that is unsaved, so that the next one has nothing to replay."""
+        with watchdog.deadline(self.settings.worker.stop_within_s, "stopping"):
+            try:
+                self._work({}, save_all=True)
+            except (CycleAborted, ProducerLost) as problem:
+                log.warning("states are not saved, the next worker replays: %s", problem)
+
+
+def _resident_mb() -> float:
+    try:
+        with open("/proc/self/statm") as file:
+            return int(file.read().split()[1]) * resource.getpagesize() / _KIB**2
+    except OSError:  # not on Linux: the peak is the best there is
+        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB
