@@ -10,6 +10,7 @@ from __future__ import annotations
 import heapq
 import struct
 import time
+import zlib
 from collections.abc import Callable, Iterable
 from typing import NamedTuple, Protocol
 
@@ -96,7 +97,13 @@ class Partition:
     """The sensors of a partition. ``room_for_sensor`` says whether the worker takes on one more."""
 
     def __init__(
-        self, number: int, rules: Rules, decode: Decoder, store: Store, room_for_sensor: Callable[[], bool]
+        self,
+        number: int,
+        rules: Rules,
+        decode: Decoder,
+        store: Store,
+        room_for_sensor: Callable[[], bool],
+        snapshot_within: float = 60.0,
     ) -> None:
         self.number = number
         self.next_offset = 0
@@ -105,10 +112,12 @@ class Partition:
         self._decode = decode
         self._store = store
         self._room_for_sensor = room_for_sensor
+        self._snapshot_within = snapshot_within
         self._tracks: dict[str, Track] = {}  # least recently used first
         self._unsaved: dict[str, tuple[int, float]] = {}  # first offset that is in no snapshot, and since when
         self._next_offset: dict[str, int] = {}  # by sensor: what its state has seen
         self._last_seen: dict[str, int] = {}  # every sensor, evicted ones too
+        self._saved: set[str] = set()  # sensors with a snapshot
         self._silent: set[str] = set()
         self._deadlines: list[tuple[int, str]] = []
 
@@ -141,6 +150,7 @@ class Partition:
         The store is as it was read from the changelog; ``replayed`` are the records up to there that may be in no
         snapshot."""
         self._last_seen = self._store.last_seen(self.number)
+        self._saved = set(self._last_seen)
         self.take(replayed)  # published before
         self.next_offset = next_offset
         self.clock = clock
@@ -187,7 +197,7 @@ class Partition:
         self._note_time(track, reading.time, pending, outputs)
         pending.setdefault(sensor, []).append((reading.time, values, missing))
         if sensor not in self._unsaved:
-            self._unsaved[sensor] = (record.offset, time.monotonic())
+            self._unsaved[sensor] = (record.offset, time.monotonic() - self._head_start(sensor))
         self._next_offset[sensor] = record.offset  # the record's other readings may be of the same sensor
         return 1
 
@@ -274,12 +284,18 @@ class Partition:
 
     # Snapshots out
 
+    def _head_start(self, sensor: str) -> float:
+        """Seconds by which a sensor's first snapshot comes early: a fleet that started at once is spread over time."""
+        if sensor in self._saved:
+            return 0.0
+        return self._snapshot_within * (zlib.crc32(sensor.encode()) / 2**32)
+
     def snapshots(self, older_than: float, most: int) -> list[tuple[str, Saved]]:
         """The states of sensors whose oldest unsaved reading came before the time ``older_than`` (monotonic), the
         oldest first, at most so many."""
-        due = [sensor for sensor, (_, since) in self._unsaved.items() if since <= older_than][:most]
+        due = sorted((since, sensor) for sensor, (_, since) in self._unsaved.items() if since <= older_than)
         found = []
-        for sensor in due:
+        for _, sensor in due[:most]:
             track = self._tracks[sensor]
             found.append((sensor, Saved(self.next_offset, self._last_seen[sensor], track.generation, track.dump())))
         return found
@@ -289,6 +305,7 @@ class Partition:
         snapshots = list(snapshots)
         for sensor, saved in snapshots:
             self._unsaved.pop(sensor, None)
+            self._saved.add(sensor)
             self._next_offset[sensor] = saved.next_offset
         self._store.put(self.number, snapshots)
 

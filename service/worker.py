@@ -337,8 +337,8 @@ class Worker:
 
     def _due_snapshots(self, save_all: bool) -> dict[int, list[tuple[str, Saved]]]:
         now = time.monotonic()
-        # half way there: what is due is spread over cycles, and all of it is saved in time
-        older_than = now if save_all else now - 0.5 * self.settings.worker.snapshot_within_s
+        # a little early, so that a commit that takes long is still in time
+        older_than = now if save_all else now - 0.95 * self.settings.worker.snapshot_within_s
         found: dict[int, list[tuple[str, Saved]]] = {}
         room = 10**9 if save_all else _SNAPSHOTS_A_CYCLE
         for number, partition in self._partitions.items():
@@ -420,7 +420,8 @@ class Worker:
             ) from None
         self._drop(number)
         self._read_changelog(number)
-        partition = Partition(number, self._rules, self._decode, self._store, self._has_room_for_sensor)
+        within = self.settings.worker.snapshot_within_s
+        partition = Partition(number, self._rules, self._decode, self._store, self._has_room_for_sensor, within)
         replayed = (
             self._reader.records(topic, number, commit.unsaved_from, offset) if commit.unsaved_from < offset else ()
         )

@@ -195,7 +195,6 @@ class Worker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     stop_within_s: Seconds = 20.0
     # the local store; safe to delete while the worker does not run
     store: Path = Path("ishsmm-store")
-    threads: AtLeastOne = 1
 
     def __post_init__(self) -> None:
         if self.watchdog_s <= self.transaction_timeout_s:
