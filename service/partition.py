@@ -189,9 +189,9 @@ class Partition:
 
     def _accept(self, record: Record, reading: Reading, pending: Pending, outputs: list[Output]) -> int:
         sensor = reading.sensor
+        track = self._track(sensor, reading, outputs)
         if record.offset < self._next_offset.get(sensor, 0):
             return 0  # replayed, and already in the snapshot
-        track = self._track(sensor, reading, outputs)
         values = track.prepare(reading)
         missing = track.judge(reading, record.timestamp)
         self._note_time(track, reading.time, pending, outputs)

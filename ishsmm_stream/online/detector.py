@@ -40,7 +40,7 @@ _MUTED = AlarmPolicy()._replace(threshold=2.0)
 # Stands for the durations of a model whose hazard is learned.
 _NO_DURATION = Fixed(0)
 # How many parents of a start are remembered for smoothing, and the least share of one that is.
-_PARENTS = 20
+_PARENTS = 13
 _LEAST_SHARE = 1e-3
 _MAX_STATES = 16  # of a chain; the one least likely to return makes room
 
@@ -105,8 +105,8 @@ class OnlineDetector:
         self._check_model()
         self._policy = _policy(threshold, alarm_policy)
         self._watch = alarms.make_watch()
-        self._alarms: deque[Alarm] = deque(maxlen=keep)
-        self._settled: deque[ChangePoint] = deque(maxlen=keep)
+        self._alarms: deque[Alarm] = deque(maxlen=self.keep)
+        self._settled: deque[ChangePoint] = deque(maxlen=self.keep)
         self._settled_ever = 0
         self._engine: LeftToRight | Recurring | None = None
         self._scaling: Scaling | None = None

@@ -48,7 +48,7 @@ class RunLength(NamedTuple):
     slot_birth: np.ndarray  # (slots, grid) float32: mass at birth, its largest entry 1
     slot_parent: np.ndarray  # (slots,) int32: the slot of the most probable parent
     slot_before: np.ndarray  # (slots,) int64: its start, also where the slot is forgotten
-    slot_log: np.ndarray  # (slots,) ln of the most probable path's conditional probability given this start
+    slot_log: np.ndarray  # (slots,) float32: ln of the most probable path's conditional probability given this start
     record_slot: np.ndarray  # (lag,) int32: entry s % lag belongs to the start s
     record_reference: np.ndarray  # (lag,) int32: grid index of g*
     parent_count: np.ndarray  # (lag,) int32
@@ -71,7 +71,7 @@ def make_run_length(grid: int, cap: int, lag: int, parents: int) -> RunLength:
         slot_birth=np.zeros((slots, grid), dtype=np.float32),
         slot_parent=np.zeros(slots, dtype=np.int32),
         slot_before=np.zeros(slots, dtype=np.int64),
-        slot_log=np.zeros(slots),
+        slot_log=np.zeros(slots, dtype=np.float32),
         record_slot=np.zeros(lag, dtype=np.int32),
         record_reference=np.zeros(lag, dtype=np.int32),
         parent_count=np.zeros(lag, dtype=np.int32),
@@ -180,7 +180,7 @@ def _record_parents(filter, t, slot, shares, total, least_share):
             parent = filter.slot[i]
             filter.parent_slot[record, kept] = parent
             filter.parent_share[record, kept] = _rounded(shares[i] / total)
-            log_path = math.log(shares[i] / total) + filter.slot_log[parent]
+            log_path = math.log(shares[i] / total) + float(filter.slot_log[parent])
             if log_path > best:
                 best = log_path
                 filter.slot_parent[slot] = parent
@@ -243,9 +243,9 @@ def _lift_logs(filter):
     """Paths are compared with one another only; that their probabilities fall with the stream must not cost digits."""
     top = -np.inf
     for i in range(filter.clock[COUNT]):
-        top = max(top, filter.slot_log[filter.slot[i]])
+        top = max(top, float(filter.slot_log[filter.slot[i]]))
     for slot in range(filter.clock[SLOTS_USED]):
-        filter.slot_log[slot] -= top
+        filter.slot_log[slot] = float(filter.slot_log[slot]) - top
 
 
 @kernel

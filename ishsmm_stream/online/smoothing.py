@@ -33,7 +33,8 @@ def _pass_to_parents(hazard, filter, start, record, posterior):
             if g != reference:
                 ratio = math.log1p(-hazard.grid[g]) - math.log1p(-hazard.grid[reference])
                 birth = filter.slot_birth[parent]
-                weight *= birth[g] / max(birth[reference], np.float32(1e-30)) * math.exp(survived * ratio)
+                # as doubles: numpy and compiled code differ in what they make of a float times a double
+                weight *= float(birth[g]) / max(float(birth[reference]), 1e-30) * math.exp(survived * ratio)
             weights[i, g] = weight
             total[g] += weight
     for i in range(parents):
@@ -72,7 +73,7 @@ def most_probable_path(filter):
     best, slot = -np.inf, NOBODY
     for i in range(filter.clock[COUNT]):
         if filter.weight[i] > 0.0:
-            value = math.log(filter.weight[i]) + filter.slot_log[filter.slot[i]]
+            value = math.log(filter.weight[i]) + float(filter.slot_log[filter.slot[i]])
             if value > best:
                 best, slot = value, filter.slot[i]
     path = np.empty(filter.record_slot.shape[0] + 1, dtype=np.int64)

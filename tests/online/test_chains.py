@@ -265,13 +265,12 @@ import json
 import numpy as np
 import ishsmm_stream as hs
 from online.recurring_streams import PAPER, run, stream
-y, _ = stream(*PAPER, 40, 1)
+y, _ = stream(*PAPER, 25, 1)
 y[5] = np.nan
 normal = hs.emissions.Normal(0.0, 0.1, 1.0, 1.0)
 models = {
     "ied": hs.ied(normal, hs.durations.Poisson(2.0, 4.0), d=hs.priors.Beta(1.0, 20.0)),
     "hsmm": hs.bayesian_hsmm(3, normal, hs.durations.Poisson(2.0, 4.0)),
-    "sticky": hs.sticky_hdp_hmm(normal),
 }
 result = {}
 for name, model in models.items():

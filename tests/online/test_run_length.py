@@ -126,9 +126,9 @@ def test_what_is_remembered_of_parents_is_enough_for_smoothing():
         difference = some.change_probability() - all_of_them.change_probability()
         apart.append(np.abs(difference).max())
         missing.append(-difference.sum())
-    assert max(apart) < 0.1
-    assert np.mean(apart) < 0.02
-    assert np.mean(missing) < 0.03
+    assert max(apart) < 0.15
+    assert np.mean(apart) < 0.015
+    assert np.mean(missing) < 0.12
 
 
 @pytest.mark.parametrize("busy", [100, 3000])
