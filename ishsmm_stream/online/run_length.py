@@ -27,7 +27,7 @@ from ishsmm_stream._jit import kernel
 from ishsmm_stream.online import hazard as hazards
 from ishsmm_stream.online import predictors
 
-TIME, COUNT, CONSIDERED, SLOTS_USED = range(4)
+TIME, COUNT, CONSIDERED, SLOTS_USED, LAST_READING, GAP_BEGAN, GAP_ENDED = range(7)
 LOG_EVIDENCE, DISCARDED = range(2)
 NOBODY = -1
 LIFT_EVERY = 256
@@ -37,7 +37,8 @@ LEAST_SHARE_OF_A_HAZARD = 1e-230
 class RunLength(NamedTuple):
     """The filter's state. Positions 0..COUNT-1 hold hypotheses, in no order; ``order`` lists them by their start."""
 
-    clock: np.ndarray  # (4,) int64: observations seen, hypotheses, change points considered up to here, slots used
+    clock: np.ndarray  # (7,) int64: observations seen, hypotheses, change points considered up to here, slots used,
+    # the last observation that was not missing, and the two between which the last long gap lies
     amounts: np.ndarray  # (2,) ln p(y), discarded mass
     start: np.ndarray  # (cap,) int64
     order: np.ndarray  # (cap,) int64 positions, their starts ascending
@@ -60,7 +61,7 @@ def make_run_length(grid: int, cap: int, lag: int, parents: int) -> RunLength:
     """A filter that has seen nothing."""
     slots = 2 * (lag + cap)
     return RunLength(
-        clock=np.zeros(4, dtype=np.int64),
+        clock=np.zeros(7, dtype=np.int64),
         amounts=np.zeros(2),
         start=np.zeros(cap, dtype=np.int64),
         order=np.zeros(cap, dtype=np.int64),
@@ -343,6 +344,19 @@ def _weigh(filter, likelihood, log_top):
 
 
 @kernel
+def _note_gap(filter, y, row):
+    """Note a gap that takes up most of the lag: a change in it comes to light when it has all but left the lag."""
+    for channel in range(y.shape[1]):
+        if math.isnan(y[row, channel]):
+            return
+    clock = filter.clock
+    if clock[TIME] - clock[LAST_READING] > filter.record_slot.shape[0] // 2:
+        clock[GAP_BEGAN] = clock[LAST_READING]
+        clock[GAP_ENDED] = clock[TIME]
+    clock[LAST_READING] = clock[TIME]
+
+
+@kernel
 def advance(emission, duration, hazard, filter, memory, y, row, is_still, least_share, likelihood):
     """Take observation ``row`` of ``y`` in; where it ``is_still`` time passes and nothing else happens.
     ``likelihood`` is room for one number a hypothesis."""
@@ -351,6 +365,7 @@ def advance(emission, duration, hazard, filter, memory, y, row, is_still, least_
         log_top = predictors.predict(emission, memory, y, row, filter.clock[COUNT], likelihood)
         _weigh(filter, likelihood, log_top)
         predictors.learn(emission, memory, y, row, filter.clock[COUNT])
+    _note_gap(filter, y, row)
     filter.clock[TIME] += 1
 
 

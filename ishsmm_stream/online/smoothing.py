@@ -10,10 +10,10 @@ import numpy as np
 
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online.hazard import risks_survived
-from ishsmm_stream.online.run_length import CONSIDERED, COUNT, NOBODY, TIME
+from ishsmm_stream.online.run_length import CONSIDERED, COUNT, GAP_BEGAN, GAP_ENDED, NOBODY, TIME
 
 LEAST_PROBABILITY = 0.5  # of a change point that is listed
-LEAST_PROBABILITY_LATE = 0.95  # of one that is listed although it lies before the lag
+LEAST_PROBABILITY_LATE = 0.99  # of one that is listed although it lies before the lag
 
 
 @kernel
@@ -137,8 +137,8 @@ SETTLED = Settled(0, 1, 2, 3)
 
 @kernel
 def _describe_late(filter, index):
-    """(probability, low, high) of the change at ``index``, which lies before the lag and came to light now, from the
-    posterior of the current segment's start."""
+    """(probability, low, high) of the change at ``index``, which lies before the lag, from the posterior of the current
+    segment's start."""
     considered = filter.clock[CONSIDERED]
     total = 0.0
     for i in range(filter.clock[COUNT]):
@@ -162,8 +162,8 @@ def settle(hazard, filter, settled, written):
     """Freeze the change points of the most probable path that are about to leave the lag.
 
     They are written to rows ``written`` and on of ``settled``; returns the rows filled. A start that is older than
-    three quarters of the lag is looked at once and never again; one that comes to light when it has left the lag, after
-    readings were missing or when something drifts, is settled as soon as it is all but certain.
+    three quarters of the lag is looked at once and never again. One that lies in a long gap comes to light when it has
+    left the lag; it is settled as soon as it is all but certain.
     """
     time = filter.clock[TIME]
     lag = filter.record_slot.shape[0]
@@ -174,6 +174,8 @@ def settle(hazard, filter, settled, written):
     for i in range(path.shape[0]):
         if filter.clock[CONSIDERED] < path[i] <= horizon:
             if path[i] < first:
+                if not filter.clock[GAP_BEGAN] < path[i] <= filter.clock[GAP_ENDED]:
+                    continue
                 total, low, high = _describe_late(filter, path[i])
                 if total < LEAST_PROBABILITY_LATE:
                     continue
