@@ -225,6 +225,8 @@ class Worker:
             topics,
             pattern=pattern,
             start_from=kafka.start_from if start_ms is None else start_ms,
+            # other workers may have written to it before its partitions are first given to anybody
+            from_earliest=() if self._is_direct else (self._topic,),
             group_instance_id=kafka.member or None,
             max_poll_records=self.settings.worker.poll_records,
         )
