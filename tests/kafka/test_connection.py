@@ -200,5 +200,5 @@ def test_a_coordinator_that_is_being_made_is_waited_for(refusal):
         if (answer := next(answers)) is not None:
             raise answer
 
-    connection_module._once_available(ask)
+    connection_module.once_available(ask)
     assert list(answers) == []
