@@ -26,6 +26,7 @@ COMMANDS = {
     "demo": ("ishsmm_stream.commands.demo", "a minute with the coal-mining disasters: change points and a picture"),
     "serve": ("service.commands.serve", "the worker: sensors on Kafka topics, change points and states on others"),
     "topics": ("service.commands.topics", "create the topics that the service writes"),
+    "audit": ("service.commands.audit", "from the topics alone: was everything accepted or set aside, and counted"),
     "check-config": ("service.commands.check_config", "read the service's configuration and say what was understood"),
     "schema": ("service.commands.schema", "print the JSON Schemas of the service's messages"),
 }

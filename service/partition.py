@@ -230,7 +230,7 @@ class Partition:
             track = Track.load(sensor, saved.state, prepared)
             why = "the rule's model, prior or transform is another one"
         except TrackError as error:
-            track, why = Track(sensor, prepared, saved.generation + 1), str(error)
+            track, why = Track(sensor, prepared, saved.generation + 1, None), str(error)
         if track.accepted == 0:
             notice = track.notice("new_generation", reading.time, why)
             outputs.append(Output("events", sensor.encode(), messages.encode(notice)))

@@ -67,6 +67,22 @@ class _Saved(msgspec.Struct, array_like=True, gc=False):
     window_began: int | None
     revisions: dict[int, int]
     detector: bytes
+    earlier: int | None = None
+
+
+class Tally(NamedTuple):
+    """What a dumped track has counted, for audits."""
+
+    generation: int
+    fingerprint: str
+    accepted: int
+    inserted: int
+    earlier: int | None  # readings of earlier generations; None: not known
+
+    @property
+    def final_index(self) -> int:
+        """Of the newest observation; -1 before the first."""
+        return self.accepted + self.inserted - 1
 
 
 class TrackError(ValueError):
@@ -76,7 +92,7 @@ class TrackError(ValueError):
 class Track:
     """A sensor that is followed."""
 
-    def __init__(self, sensor: str, prepared: PreparedRule, generation: int = 0) -> None:
+    def __init__(self, sensor: str, prepared: PreparedRule, generation: int = 0, earlier: int | None = 0) -> None:
         self.sensor = sensor
         self.prepared = prepared
         self.rule = prepared.rule
@@ -84,6 +100,7 @@ class Track:
         self.detector = prepared.rule.detector()
         self.accepted = 0
         self.inserted = 0
+        self.earlier = earlier  # readings of earlier generations; None: not known
         self.newest: Reading | None = None
         self.channels = 0
         self._times: deque[int] = deque(maxlen=REMEMBERED)
@@ -285,6 +302,7 @@ class Track:
             self._window_began,
             self._revisions,
             self.detector.snapshot(),
+            self.earlier,
         )
         return msgspec.msgpack.encode(saved)
 
@@ -298,12 +316,13 @@ class Track:
         if saved.version != _SNAPSHOT_VERSION:
             raise TrackError(f"the state of {sensor!r} has version {saved.version}, this is {_SNAPSHOT_VERSION}")
         if saved.fingerprint != prepared.fingerprint:
-            return cls(sensor, prepared, saved.generation + 1)
+            earlier = None if saved.earlier is None else saved.earlier + saved.accepted
+            return cls(sensor, prepared, saved.generation + 1, earlier)
         track = cls.__new__(cls)
         track.sensor, track.prepared, track.rule = sensor, prepared, prepared.rule
         track.generation, track.accepted, track.inserted = saved.generation, saved.accepted, saved.inserted
         track.newest = None if saved.newest is None else Reading(sensor, *saved.newest)
-        track.channels = saved.channels
+        track.channels, track.earlier = saved.channels, saved.earlier
         track._times = deque(np.frombuffer(zlib.decompress(saved.times), dtype=np.int64).cumsum().tolist(), REMEMBERED)
         rows = np.frombuffer(saved.values, dtype=np.float64).reshape(-1, max(1, saved.channels))
         track._values = deque(map(tuple, rows.tolist()), REMEMBERED)
@@ -314,7 +333,10 @@ class Track:
         return track
 
 
-def counts(data: bytes) -> tuple[int, int, int]:
-    """(generation, accepted readings, inserted steps) of a dumped track, for audits."""
-    saved = msgspec.msgpack.decode(data, type=_Saved)
-    return saved.generation, saved.accepted, saved.inserted
+def tally(data: bytes) -> Tally:
+    """What a dumped track has counted; TrackError where the bytes are none."""
+    try:
+        saved = msgspec.msgpack.decode(data, type=_Saved)
+    except msgspec.DecodeError as error:
+        raise TrackError(f"the state cannot be read: {error}") from error
+    return Tally(saved.generation, saved.fingerprint, saved.accepted, saved.inserted, saved.earlier)
