@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from service.audit import Report, SensorSum
+    from service.settings import Settings
 
 UNBALANCED = 1
 MOST_LINES = 20
@@ -25,17 +26,23 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Audit and say what was found; 1 where something does not add up."""
+    from service.settings import load
+
+    return show(load(arguments.config, os.environ), as_json=arguments.json, every_sensor=arguments.all)
+
+
+def show(settings: Settings, *, as_json: bool = False, every_sensor: bool = False) -> int:
+    """Print the audit; returns the exit code."""
     import msgspec
 
     from service.audit import audit
-    from service.settings import load
 
-    report = audit(load(arguments.config, os.environ))
-    if arguments.json:
+    report = audit(settings)
+    if as_json:
         whole = msgspec.to_builtins(report) | {"balanced": report.balanced}
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(whole)).decode() + "\n")
     else:
-        print("\n".join(described(report, arguments.all)))
+        print("\n".join(described(report, every_sensor)))
     return 0 if report.balanced else UNBALANCED
 
 
