@@ -36,7 +36,8 @@ def settings_for(connection: Connection, folder: Path, partitions: int = 2, **se
     for section, options in sections.items():
         plain[section] = plain.get(section, {}) | options if isinstance(options, dict) else options
     settings = msgspec.convert(plain, Settings)
-    kafka_topics.create(connection, [kafka_topics.TopicSpec(f"{name}.in", partitions)])
+    # for ever: the records' times lie in the past
+    kafka_topics.create(connection, [kafka_topics.TopicSpec(f"{name}.in", partitions, {"retention.ms": "-1"})])
     topics_command.create(settings)
     return settings
 
