@@ -222,12 +222,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--quick", action="store_true", help="a fifth of the readings, fewer runs")
     parser.add_argument("--only", default="throughput", help="parts, separated by commas")
+    parser.add_argument("--count", type=int, help="readings of each sensor of the backlog")
+    parser.add_argument("--runs", type=int, help="runs of each loop")
     parser.add_argument("--profile", metavar="FILE", help="write a cProfile of the service on the backlog, and end")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory() as temporary:
         folder = Path(temporary)
         with local_broker.single(folder / "broker") as broker:
-            throughput(broker, folder, 80 if options.quick else 400, 3 if options.quick else 5, options.profile)
+            throughput(broker, folder, options.count or (80 if options.quick else 400), options.runs or (3 if options.quick else 5), options.profile)
 
 
 if __name__ == "__main__":
