@@ -333,7 +333,7 @@ def latency(broker: local_broker.Broker, folder: Path, seconds: float, within: f
     if within < 60.0:
         sent, taken = (looks[-1][name] - looks[0][name] for name in (CHANGELOG_BYTES, READINGS))
         print(
-            f"Changelog, values only, with {within:g} s between snapshots at {RATE / SENSORS:g} Hz (as many readings as "
+            f"Changelog, values only, {within:g} s between snapshots at {RATE / SENSORS:g} Hz (as many readings as "
             f"with 60 s at 1 Hz): {sent / taken:.0f} bytes a reading over {taken:,.0f} readings"
         )
         return
