@@ -4,10 +4,10 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 EXTRAS := service,river,plots,dev,bench
 
-.PHONY: help setup run test lint format calibrate bench clean broker kafka
+.PHONY: help setup run test lint format calibrate bench clean broker kafka run-kafka
 
 help:  ## list the targets
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
 
 setup: $(STAMP)  ## make .venv with the project and all extras
 
@@ -35,6 +35,9 @@ broker: setup  ## make a local Kafka broker ready (Java by apt where we may; its
 kafka: broker  ## a Kafka broker on 127.0.0.1:9092 until Ctrl-C (PORT=..., DATA=folder keeps its data)
 	@$(BIN)/python deploy/kafka/local_broker.py $(if $(PORT),--port $(PORT)) $(if $(DATA),--data $(DATA))
 
+run-kafka: broker  ## the service at work: broker, worker, a demo plant and its events as they come, until Ctrl-C
+	@$(BIN)/python deploy/run_kafka.py
+
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -52,6 +55,7 @@ bench: setup  ## speed and detection against peers in the same run (about an hou
 	$(BIN)/python benchmarks/online.py $(QUICK)
 	$(BIN)/python benchmarks/stream.py $(QUICK)
 	$(BIN)/python benchmarks/delay.py $(QUICK)
+	$(BIN)/python benchmarks/service.py $(QUICK)
 
 clean:  ## remove what the targets made
 	rm -rf .venv build dist out *.egg-info

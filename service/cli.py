@@ -26,7 +26,10 @@ COMMANDS = {
     "demo": ("ishsmm_stream.commands.demo", "a minute with the coal-mining disasters: change points and a picture"),
     "serve": ("service.commands.serve", "the worker: sensors on Kafka topics, change points and states on others"),
     "topics": ("service.commands.topics", "create the topics that the service writes"),
+    "tail": ("service.commands.tail", "follow the events and print a line for each"),
+    "audit": ("service.commands.audit", "from the topics alone: was everything accepted or set aside, and counted"),
     "check-config": ("service.commands.check_config", "read the service's configuration and say what was understood"),
+    "produce-demo": ("service.commands.produce_demo", "readings of a dozen sensors with changes planted in them"),
     "schema": ("service.commands.schema", "print the JSON Schemas of the service's messages"),
 }
 

@@ -253,10 +253,10 @@ def downsample(readings: Sequence[tuple[int, tuple[float, ...]]], most: int = MO
     if len(readings) > most:
         stretches = most // 2
         edges = [len(readings) * i // stretches for i in range(stretches + 1)]
+        firsts = [values[0] for _, values in readings]
         kept: list[int] = []
         for first, end in itertools.pairwise(edges):
-            inside = range(first, end)
-            extremes = {min(inside, key=lambda i: readings[i][1][0]), max(inside, key=lambda i: readings[i][1][0])}
-            kept += sorted(extremes)
+            inside = firsts[first:end]
+            kept += sorted({first + inside.index(min(inside)), first + inside.index(max(inside))})
         readings = [readings[i] for i in kept]
     return [[time // 1000, *(rounded(value) for value in values)] for time, values in readings]

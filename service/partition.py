@@ -192,10 +192,14 @@ class Partition:
         track = self._track(sensor, reading, outputs)
         if record.offset < self._next_offset.get(sensor, 0):
             return 0  # replayed, and already in the snapshot
-        values = track.prepare(reading)
+        prepare = track.prepared.prepare
+        values = reading.values if prepare is None else prepare(reading.values)
         missing = track.judge(reading, record.timestamp)
         self._note_time(track, reading.time, pending, outputs)
-        pending.setdefault(sensor, []).append((reading.time, values, missing))
+        accepted = pending.get(sensor)
+        if accepted is None:
+            accepted = pending[sensor] = []
+        accepted.append((reading.time, values, missing))
         if sensor not in self._unsaved:
             self._unsaved[sensor] = (record.offset, time.monotonic() - self._head_start(sensor))
         self._next_offset[sensor] = record.offset  # the record's other readings may be of the same sensor
@@ -230,7 +234,7 @@ class Partition:
             track = Track.load(sensor, saved.state, prepared)
             why = "the rule's model, prior or transform is another one"
         except TrackError as error:
-            track, why = Track(sensor, prepared, saved.generation + 1), str(error)
+            track, why = Track(sensor, prepared, saved.generation + 1, None), str(error)
         if track.accepted == 0:
             notice = track.notice("new_generation", reading.time, why)
             outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
@@ -241,7 +245,7 @@ class Partition:
     def _note_time(self, track: Track, moment: int, pending: Pending, outputs: list[Output]) -> None:
         sensor = track.sensor
         seen = self._last_seen.get(sensor)
-        limit = _silent_after(track.prepared)
+        limit = track.prepared.silent_after
         if limit is not None and seen is not None and self.clock > seen + limit:
             self._infer(sensor, pending, outputs)  # what came before is said before
             self._tell_silent(sensor, seen + limit, outputs)
@@ -255,7 +259,7 @@ class Partition:
                 self._expect(sensor, moment)
 
     def _expect(self, sensor: str, seen: int) -> None:
-        limit = _silent_after(self._rules.of(sensor))
+        limit = self._rules.of(sensor).silent_after
         if limit is None:
             return
         if seen + limit < self.clock:
@@ -266,7 +270,7 @@ class Partition:
     def _report_silent(self, outputs: list[Output]) -> None:
         while self._deadlines and self._deadlines[0][0] < self.clock:
             _, sensor = heapq.heappop(self._deadlines)
-            limit = _silent_after(self._rules.of(sensor))
+            limit = self._rules.of(sensor).silent_after
             if limit is not None and self._last_seen[sensor] + limit < self.clock:
                 self._tell_silent(sensor, self._last_seen[sensor] + limit, outputs)
 
@@ -316,9 +320,3 @@ class Partition:
             del self._tracks[sensor]
             self._next_offset.pop(sensor, None)
         return len(names)
-
-
-def _silent_after(prepared: PreparedRule) -> int | None:
-    """In microseconds."""
-    seconds = prepared.rule.time.silent_after_s
-    return None if seconds is None else int(seconds * 1e6)

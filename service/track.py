@@ -37,11 +37,23 @@ class PreparedRule(NamedTuple):
     fingerprint: str
     prepare: Preparation | None
     policy: hs.AlarmPolicy
+    most_ahead: float  # of a reading's time before its record's timestamp, microseconds
+    fills_gaps: bool
+    silent_after: int | None  # microseconds
 
 
 def prepare_rule(rule: Rule) -> PreparedRule:
     """Compute what every track of the rule needs."""
-    return PreparedRule(rule, rule.inference_fingerprint(), preparation(rule), rule.policy())
+    times = rule.time
+    return PreparedRule(
+        rule,
+        rule.inference_fingerprint(),
+        preparation(rule),
+        rule.policy(),
+        math.inf if times.max_ahead_s is None else times.max_ahead_s * 1e6,
+        times.gap != "ignore",
+        None if times.silent_after_s is None else int(times.silent_after_s * 1e6),
+    )
 
 
 class Published(NamedTuple):
@@ -67,6 +79,22 @@ class _Saved(msgspec.Struct, array_like=True, gc=False):
     window_began: int | None
     revisions: dict[int, int]
     detector: bytes
+    earlier: int | None = None
+
+
+class Tally(NamedTuple):
+    """What a dumped track has counted, for audits."""
+
+    generation: int
+    fingerprint: str
+    accepted: int
+    inserted: int
+    earlier: int | None  # readings of earlier generations; None: not known
+
+    @property
+    def final_index(self) -> int:
+        """Of the newest observation; -1 before the first."""
+        return self.accepted + self.inserted - 1
 
 
 class TrackError(ValueError):
@@ -76,7 +104,7 @@ class TrackError(ValueError):
 class Track:
     """A sensor that is followed."""
 
-    def __init__(self, sensor: str, prepared: PreparedRule, generation: int = 0) -> None:
+    def __init__(self, sensor: str, prepared: PreparedRule, generation: int = 0, earlier: int | None = 0) -> None:
         self.sensor = sensor
         self.prepared = prepared
         self.rule = prepared.rule
@@ -84,6 +112,7 @@ class Track:
         self.detector = prepared.rule.detector()
         self.accepted = 0
         self.inserted = 0
+        self.earlier = earlier  # readings of earlier generations; None: not known
         self.newest: Reading | None = None
         self.channels = 0
         self._times: deque[int] = deque(maxlen=REMEMBERED)
@@ -106,7 +135,14 @@ class Track:
         """
         if self.channels and len(reading.values) != self.channels:
             raise BadRecord("wrong_channels", f"{len(reading.values)} values, earlier readings had {self.channels}")
-        arrival = judge(self.rule.time, self.newest, reading, timestamp)
+        newest, prepared = self.newest, self.prepared
+        is_next = newest is not None and reading.time > newest.time and not prepared.fills_gaps
+        if is_next and (timestamp < 0 or reading.time <= timestamp * 1000 + prepared.most_ahead):
+            # nearly every reading: as `judge` would, without the call
+            self.newest = reading
+            self.channels = len(reading.values)
+            return 0
+        arrival = judge(self.rule.time, newest, reading, timestamp)
         if arrival.reason is not None:
             assert self.newest is not None or arrival.reason == "clock_ahead"
             against = f", the newest is of {rfc3339(self.newest.time)}" if self.newest else ""
@@ -114,10 +150,6 @@ class Track:
         self.newest = arrival.newest
         self.channels = len(reading.values)
         return arrival.missing
-
-    def prepare(self, reading: Reading) -> tuple[float, ...]:
-        """The values as the detector takes them; BadRecord where it cannot."""
-        return self.prepared.prepare(reading.values) if self.prepared.prepare is not None else reading.values
 
     def take(self, accepted: Sequence[tuple[int, tuple[float, ...], int]]) -> Published:
         """Infer from readings: (time, prepared values, steps missing before it), as judged, in their order."""
@@ -285,6 +317,7 @@ class Track:
             self._window_began,
             self._revisions,
             self.detector.snapshot(),
+            self.earlier,
         )
         return msgspec.msgpack.encode(saved)
 
@@ -298,12 +331,13 @@ class Track:
         if saved.version != _SNAPSHOT_VERSION:
             raise TrackError(f"the state of {sensor!r} has version {saved.version}, this is {_SNAPSHOT_VERSION}")
         if saved.fingerprint != prepared.fingerprint:
-            return cls(sensor, prepared, saved.generation + 1)
+            earlier = None if saved.earlier is None else saved.earlier + saved.accepted
+            return cls(sensor, prepared, saved.generation + 1, earlier)
         track = cls.__new__(cls)
         track.sensor, track.prepared, track.rule = sensor, prepared, prepared.rule
         track.generation, track.accepted, track.inserted = saved.generation, saved.accepted, saved.inserted
         track.newest = None if saved.newest is None else Reading(sensor, *saved.newest)
-        track.channels = saved.channels
+        track.channels, track.earlier = saved.channels, saved.earlier
         track._times = deque(np.frombuffer(zlib.decompress(saved.times), dtype=np.int64).cumsum().tolist(), REMEMBERED)
         rows = np.frombuffer(saved.values, dtype=np.float64).reshape(-1, max(1, saved.channels))
         track._values = deque(map(tuple, rows.tolist()), REMEMBERED)
@@ -314,7 +348,10 @@ class Track:
         return track
 
 
-def counts(data: bytes) -> tuple[int, int, int]:
-    """(generation, accepted readings, inserted steps) of a dumped track, for audits."""
-    saved = msgspec.msgpack.decode(data, type=_Saved)
-    return saved.generation, saved.accepted, saved.inserted
+def tally(data: bytes) -> Tally:
+    """What a dumped track has counted; TrackError where the bytes are none."""
+    try:
+        saved = msgspec.msgpack.decode(data, type=_Saved)
+    except msgspec.DecodeError as error:
+        raise TrackError(f"the state cannot be read: {error}") from error
+    return Tally(saved.generation, saved.fingerprint, saved.accepted, saved.inserted, saved.earlier)

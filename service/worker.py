@@ -63,6 +63,18 @@ class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     unsaved_from: int  # from here to the committed offset the input is replayed at a restore
     clock: int  # stream time, microseconds
+    began: int  # where the group began to read the partition, for audits
+
+
+def read_commit(metadata: str, where: str, group: str) -> Commit:
+    """What a commit carries; ConnectionProblem where it was not written by a worker."""
+    try:
+        return msgspec.json.decode(metadata, type=Commit)
+    except msgspec.DecodeError:
+        raise ConnectionProblem(
+            f"the committed offset of {where} in group {group!r} carries metadata that is not ours ({metadata!r}): "
+            "use another kafka.group"
+        ) from None
 
 
 def connection_of(settings: Settings) -> Connection:
@@ -121,6 +133,9 @@ class Worker:
         self._must_roll_back = False
         self._partitions: dict[int, Partition] = {}
         self._to_restore: list[Place] = []
+        self._began: dict[Place, int] = {}
+        # Begun and not committed: where they begin must not depend on who comes next, so the next commit says it.
+        self._begun: dict[Place, int] = {}
         self._n_partitions = 0
         self._memory_looked_at = 0.0
 
@@ -225,6 +240,8 @@ class Worker:
             topics,
             pattern=pattern,
             start_from=kafka.start_from if start_ms is None else start_ms,
+            # other workers may have written to it before its partitions are first given to anybody
+            from_earliest=() if self._is_direct else (self._topic,),
             group_instance_id=kafka.member or None,
             max_poll_records=self.settings.worker.poll_records,
         )
@@ -299,22 +316,30 @@ class Worker:
             else:
                 found, counts = self._send_on(taken)
                 outputs += [(self._partition_of(output, number), output) for output in found]
-                offsets[place] = (taken[-1].offset + 1, "")
+                offsets[place] = self._position(place, taken[-1].offset + 1)
             total = Counts(*map(sum, zip(total, counts, strict=True)))
         snapshots = self._due_snapshots(save_all)
-        touched = {number for topic, number in records if topic == self._topic} | set(snapshots)
+        for place, offset in self._begun.items():
+            offsets.setdefault(place, self._position(place, offset))
+        touched = {number for topic, number in (*records, *self._begun) if topic == self._topic} | set(snapshots)
         for number in touched & set(self._partitions):
             partition = self._partitions[number]
             saved = [sensor for sensor, _ in snapshots.get(number, [])]
-            commit = Commit(partition.unsaved_from(saved), partition.clock)
-            offsets[self._topic, number] = (partition.next_offset, msgspec.json.encode(commit).decode())
+            unsaved_from, place = partition.unsaved_from(saved), (self._topic, number)
+            offsets[place] = self._position(place, partition.next_offset, unsaved_from, partition.clock)
         if not offsets:
             return False
         self._commit(outputs, snapshots, offsets)
         self.metrics.committed(total)
+        self._begun.clear()
         for number, saved_sensors in snapshots.items():
             self._partitions[number].saved(saved_sensors)
         return True
+
+    def _position(self, place: Place, offset: int, unsaved_from: int | None = None, clock: int = 0) -> tuple[int, str]:
+        """A partition's place with what travels along."""
+        commit = Commit(offset if unsaved_from is None else unsaved_from, clock, self._began[place])
+        return offset, msgspec.json.encode(commit).decode()
 
     def _send_on(self, records: list[Record]) -> tuple[list[Output], Counts]:
         """Readings of topics that are not keyed by sensor, on their way to the internal topic."""
@@ -381,9 +406,9 @@ class Worker:
         gone = changes.revoked - changes.assigned
         self._to_restore = [place for place in self._to_restore if place not in gone]
         foreign = [place for place in changes.assigned if place[0] != self._topic]
-        if foreign:
-            self._subscription.locate(foreign)
-            self._subscription.resume(foreign)
+        for place in changes.revoked:
+            self._begun.pop(place, None)
+        self._begin_foreign(foreign)
         self._to_restore += [place for place in changes.assigned if place not in foreign]
         if changes.assigned or changes.revoked:
             log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
@@ -401,23 +426,32 @@ class Worker:
         ours = self._subscription.assignment()
         self._subscription.pause(ours)
         foreign = [place for place in ours if place[0] != self._topic]
-        self._subscription.locate(foreign)
-        self._subscription.resume(foreign)
+        self._begun.clear()
+        self._begin_foreign(foreign)
         self._to_restore = [place for place in ours if place[0] == self._topic]
         self._must_roll_back = False
+
+    def _begin_foreign(self, places: list[Place]) -> None:
+        """Partitions whose readings are sent on have no state: they go on where they were left."""
+        for place, (offset, metadata) in self._subscription.locate(places).items():
+            self._note_beginning(place, offset, metadata)
+        self._subscription.resume(places)
+
+    def _note_beginning(self, place: Place, offset: int, metadata: str) -> Commit:
+        if metadata:
+            commit = read_commit(metadata, f"{place[0]}[{place[1]}]", self.settings.kafka.group)
+        else:
+            commit = Commit(offset, 0, offset)
+            self._begun[place] = offset
+        self._began[place] = commit.began
+        return commit
 
     def _restore(self, place: Place) -> None:
         """Bring a partition to where its last commit left it, then let its records come."""
         began = time.monotonic()
         topic, number = place
         offset, metadata = self._subscription.locate([place])[place]
-        try:
-            commit = msgspec.json.decode(metadata, type=Commit) if metadata else Commit(offset, 0)
-        except msgspec.DecodeError:
-            raise ConnectionProblem(
-                f"the committed offset of {topic}[{number}] in group {self.settings.kafka.group!r} carries metadata "
-                f"that is not ours ({metadata!r}): use another kafka.group"
-            ) from None
+        commit = self._note_beginning(place, offset, metadata)
         self._drop(number)
         self._read_changelog(number)
         within = self.settings.worker.snapshot_within_s

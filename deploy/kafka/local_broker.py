@@ -287,7 +287,7 @@ class Broker:
         from kafka import KafkaAdminClient
         from kafka.errors import KafkaError
 
-        if not all(_connects(address) for address in self.bootstrap):
+        if not all(connects(address) for address in self.bootstrap):
             return False
         try:
             with KafkaAdminClient(
@@ -406,7 +406,8 @@ def free_ports(count: int) -> list[int]:
     return ports
 
 
-def _connects(address: str) -> bool:
+def connects(address: str) -> bool:
+    """Whether somebody listens there."""
     host, port = address.rsplit(":", 1)
     try:
         with socket.create_connection((host, int(port)), timeout=1):
@@ -441,7 +442,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return 0 if arguments.prepare else 1
     if arguments.prepare:
         return 0
-    if _connects(f"{HOST}:{arguments.port}"):
+    if connects(f"{HOST}:{arguments.port}"):
         say(f"port {arguments.port} is taken, perhaps by a broker that runs already; choose another: --port 9093")
         return 1
     with tempfile.TemporaryDirectory() as temporary:

@@ -4,21 +4,66 @@ from __future__ import annotations
 
 import argparse
 import os
+import textwrap
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from service.settings import Rule, Settings, load
 from service.settings.rules import IMPLIED
 
+if TYPE_CHECKING:
+    from service.live import LiveSensor
+
+MOST_NAMES = 40
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file; variables ISHSMM_... come on top of it")
+    parser.add_argument(
+        "--against-live", action="store_true", help="also say which sensors on the brokers would start afresh under it"
+    )
+    parser.add_argument("--all", action="store_true", help="with --against-live: name every sensor, however many")
 
 
 def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments.config, os.environ)
     settings.check()
     print("\n".join(described(settings)))
+    if arguments.against_live:
+        from service.live import live_sensors
+
+        print("\n".join(["", *described_live(live_sensors(settings), arguments.all)]))
     return 0
+
+
+def described_live(sensors: list[LiveSensor], every: bool = False) -> list[str]:
+    """What becomes of the sensors that are live, by rule."""
+    if not sensors:
+        return ["live          no sensor has a state yet"]
+    lines = [f"live          {len(sensors):,} sensors have a state"]
+    kinds = (
+        (False, "start a new generation: their model, prior, transform or detector is another one"),
+        (True, "keep their state"),
+    )
+    for keeps, what in kinds:
+        chosen = [one for one in sensors if one.keeps_state == keeps]
+        lines.append(f"  {len(chosen):,} {what}")
+        for rule in dict.fromkeys(one.rule for one in chosen):
+            names = [_name(one) for one in chosen if one.rule == rule]
+            lines += _listed(f"    rule {rule}: ", names, every)
+    return lines
+
+
+def _name(one: LiveSensor) -> str:
+    if one.generation is None:
+        return f"{one.sensor} (its state cannot be read)"
+    return one.sensor if one.keeps_state else f"{one.sensor} ({one.generation} -> {one.generation + 1})"
+
+
+def _listed(head: str, names: list[str], every: bool) -> list[str]:
+    rest = 0 if every else max(0, len(names) - MOST_NAMES)
+    text = ", ".join(names[: len(names) - rest]) + (f", ... and {rest:,} more, with --all" if rest else "")
+    return textwrap.wrap(text, 120, initial_indent=head, subsequent_indent=" " * 6, break_on_hyphens=False)
 
 
 def described(settings: Settings) -> list[str]:

@@ -5,6 +5,10 @@ from __future__ import annotations
 import argparse
 import os
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from service.settings import Settings
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,12 +19,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Create the topics, each with as many partitions as the topic whose sensors they are about."""
-    from service.kafka import topics
+    """Create the topics and say so."""
     from service.settings import load
+
+    print("\n".join(create(load(arguments.config, os.environ))))
+    return 0
+
+
+def create(settings: Settings) -> list[str]:
+    """Create the topics, each with as many partitions as the topic whose sensors they are about; a line for each."""
+    from service.kafka import topics
     from service.worker import connection_of, reads_directly, sensor_topic
 
-    settings = load(arguments.config, os.environ)
     connection, names = connection_of(settings), settings.topics
     if reads_directly(settings):
         topic = sensor_topic(settings)
@@ -32,6 +42,4 @@ def run(arguments: argparse.Namespace) -> int:
     if not reads_directly(settings):
         kinds[names.readings] = {}
     specs = [topics.TopicSpec(name, partitions, config, names.replication) for name, config in kinds.items()]
-    for line in topics.create(connection, specs):
-        print(line)
-    return 0
+    return topics.create(connection, specs)

@@ -37,6 +37,14 @@ class ChangelogReader:
             metrics_enabled=False,
         )
 
+    def beginning(self, topic: str, partition: int) -> int:
+        """The first offset that the partition still has."""
+        place = TopicPartition(topic, partition)
+        try:
+            return int(self._probe.beginning_offsets([place], timeout_ms=REQUEST_MS)[place])
+        except KafkaError as error:
+            raise ReadStalled(f"the start of {topic}[{partition}]: {type(error).__name__}: {error}") from error
+
     def high_watermark(self, topic: str, partition: int) -> int:
         """One past the last offset, open transactions included: under read_committed the end would be before them."""
         place = TopicPartition(topic, partition)

@@ -19,10 +19,12 @@ from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.errors import (
+    CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
     GroupAuthorizationFailedError,
     GroupIdNotFoundError,
     KafkaError,
+    NotCoordinatorError,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
     TransactionalIdNotFoundError,
@@ -40,6 +42,7 @@ MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
 
 
 Client = TypeVar("Client")
+Answer = TypeVar("Answer")
 
 
 class ConnectionProblem(ValueError):
@@ -140,9 +143,9 @@ class Connection:
             try:
                 self._check_topics(admin, list(reads), list(writes))
                 if group is not None:
-                    _once_available(lambda: self._check_group(admin, group))
+                    once_available(lambda: self._check_group(admin, group))
                 if transactional_id is not None:
-                    _once_available(lambda: self._check_transactional_id(admin, transactional_id))
+                    once_available(lambda: self._check_transactional_id(admin, transactional_id))
             except KafkaError as error:
                 raise ConnectionProblem(f"{self._where}: {error}") from error
 
@@ -270,13 +273,13 @@ class Connection:
         return f"the owner of {self.certificate_file}" if self.certificate_file else "an anonymous client"
 
 
-def _once_available(ask: Callable[[], None]) -> None:
-    """A cluster makes its coordinators when the first client asks for one, and answers "not available" meanwhile."""
+def once_available(ask: Callable[[], Answer]) -> Answer:
+    """A cluster makes its coordinators when the first client asks for one, and says so meanwhile in three ways."""
     deadline = time.monotonic() + BOOTSTRAP_MS / 1000
     while True:
         try:
             return ask()
-        except CoordinatorNotAvailableError:
+        except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError):
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)

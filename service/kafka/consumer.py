@@ -67,6 +67,7 @@ class Subscription:
     """A member of a consumer group.
 
     ``start_from`` is where partitions begin that have no commit yet: earliest, latest, or a time in epoch milliseconds.
+    Those of the topics in ``from_earliest`` always begin at their first record.
     """
 
     def __init__(
@@ -77,6 +78,7 @@ class Subscription:
         *,
         pattern: str | None = None,
         start_from: str | int = LATEST,
+        from_earliest: Collection[str] = (),
         group_instance_id: str | None = None,
         max_poll_records: int = 5_000,
         session_timeout_ms: int = 10_000,
@@ -89,6 +91,7 @@ class Subscription:
             raise ValueError("a subscription takes topics or a pattern, one of the two")
         self.group = group
         self.start_from = start_from
+        self._from_earliest = frozenset(from_earliest)
         self._changes = Changes()
 
         def knowing_its_topics(**settings: Any) -> KafkaConsumer:
@@ -213,10 +216,12 @@ class Subscription:
         return [TopicPartition(*partition) for partition in partitions if partition in ours]
 
     def _start_offsets(self, places: list[TopicPartition]) -> dict[Partition, int]:
-        if not places:
-            return {}
-        if self.start_from == EARLIEST:
-            return dict(self._consumer.beginning_offsets(places, timeout_ms=REQUEST_MS))
+        always = places if self.start_from == EARLIEST else [one for one in places if one.topic in self._from_earliest]
+        starts = dict(self._consumer.beginning_offsets(always, timeout_ms=REQUEST_MS)) if always else {}
+        others = [place for place in places if place not in starts]
+        return starts | (self._late_offsets(others) if others else {})
+
+    def _late_offsets(self, places: list[TopicPartition]) -> dict[Partition, int]:
         ends = dict(self._consumer.end_offsets(places, timeout_ms=REQUEST_MS))
         if self.start_from == LATEST:
             return ends

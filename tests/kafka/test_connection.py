@@ -12,7 +12,9 @@ from typing import Any
 import local_broker
 import pytest
 from kafka.admin import ACL, ACLOperation, ACLPermissionType, ResourcePattern, ResourceType
+from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 
+from service.kafka import connection as connection_module
 from service.kafka.connection import Connection, ConnectionProblem
 from service.kafka.producer import Transactions
 from service.kafka.topics import TopicSpec, create
@@ -187,3 +189,16 @@ def test_file_that_is_no_certificate(tmp_path):
 def test_settings_that_cannot_work(settings, word):
     with problem(word):
         Connection(**{"bootstrap": ["localhost:9092"], **settings})
+
+
+@pytest.mark.parametrize("refusal", [CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError])
+def test_a_coordinator_that_is_being_made_is_waited_for(refusal):
+    """The first worker on a new cluster ended with NotCoordinatorError."""
+    answers = iter([refusal(), refusal(), None])
+
+    def ask():
+        if (answer := next(answers)) is not None:
+            raise answer
+
+    connection_module.once_available(ask)
+    assert list(answers) == []

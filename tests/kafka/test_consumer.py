@@ -136,3 +136,15 @@ def test_static_member_comes_back_to_its_partitions(connection, topic, group):
 def test_settings_that_cannot_work(connection, options, word):
     with pytest.raises(ValueError, match=word):
         Subscription(connection, "g", **options)
+
+
+def test_a_topic_of_our_own_is_begun_at_its_first_record_whatever_the_others_do(connection, topic, group):
+    """Readings that were sent on before its partitions are first located would otherwise be passed over."""
+    foreign, own = topic(), topic()
+    produce(connection, foreign, [b"before"])
+    produce(connection, own, [b"sent on"])
+    subscription = Subscription(connection, group, [foreign, own], start_from="latest", from_earliest=[own])
+    poll_until(subscription, lambda: len(subscription.assignment()) == 2)
+    located = subscription.locate(subscription.take_changes().assigned)
+    assert located == {(foreign, 0): (1, ""), (own, 0): (0, "")}
+    subscription.close()

@@ -1,0 +1,136 @@
+"""The whole service on this machine, to be looked at: broker, topics, worker, a demo producer and a reader.
+
+    python deploy/run_kafka.py [--seconds N]
+
+A broker that runs on 127.0.0.1:9092 already is used; otherwise one is started. Ctrl-C ends everything in order and
+then audits the topics.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+HERE = Path(__file__).parent
+sys.path += [str(HERE / "kafka"), str(HERE.parent)]
+
+import local_broker  # noqa: E402
+
+from service.commands import audit as audit_command  # noqa: E402
+from service.commands import topics as topics_command  # noqa: E402
+from service.demo import produce  # noqa: E402
+from service.kafka import groups  # noqa: E402
+from service.kafka import topics as kafka_topics  # noqa: E402
+from service.settings import Settings, load  # noqa: E402
+from service.tail import Printer, decode, follow, line  # noqa: E402
+from service.worker import connection_of  # noqa: E402
+
+CONFIG = HERE / "demo.toml"
+PARTITIONS = 4
+RATE = 4.0
+READY_SECONDS = 120.0
+STOP_SECONDS = 30.0
+
+
+def say(text: str) -> None:
+    print(f"== {text}", flush=True)
+
+
+@contextmanager
+def a_broker(settings: Settings) -> Iterator[None]:
+    (address,) = settings.kafka.bootstrap
+    if local_broker.connects(address):
+        say(f"using the broker on {address}")
+        yield
+        return
+    local_broker.prepare(say)
+    with tempfile.TemporaryDirectory() as folder:
+        say(f"starting Kafka {local_broker.KAFKA_VERSION} on {address}")
+        with local_broker.single(Path(folder), int(address.rsplit(":", 1)[1])):
+            yield
+
+
+@contextmanager
+def a_worker(settings: Settings) -> Iterator[None]:
+    """The worker as a process of its own. Ctrl-C is for us: we stop it in order."""
+    store = tempfile.mkdtemp()
+    command = [sys.executable, "-m", "service.cli", "serve", "--config", str(CONFIG), "--log-level", "WARNING"]
+    paths = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
+    environment = {**os.environ, "PYTHONPATH": paths, "ISHSMM_WORKER__STORE": store}
+    process = subprocess.Popen(command, env=environment, start_new_session=True)
+    try:
+        deadline = time.monotonic() + READY_SECONDS
+        while groups.members(connection_of(settings), settings.kafka.group) == 0:
+            if process.poll() is not None or time.monotonic() > deadline:
+                raise RuntimeError("the worker did not start")
+            time.sleep(0.2)
+        yield
+    finally:
+        process.send_signal(signal.SIGTERM)
+        try:
+            process.wait(STOP_SECONDS)
+        except subprocess.TimeoutExpired:
+            process.kill()
+
+
+def show(settings: Settings, seconds: float | None) -> None:
+    """Produce and print until Ctrl-C, or for so long."""
+    over, connection, printer = threading.Event(), connection_of(settings), Printer()
+
+    def work() -> None:
+        produce(connection, settings.kafka.topics[0], RATE, int(time.time()), printer.planted, over.is_set)
+
+    producing = threading.Thread(target=work, name="producer")
+    ends = None if seconds is None else time.monotonic() + seconds
+    try:
+        for value in follow(
+            connection, settings.topics.events, ready=producing.start,
+            is_over=lambda: ends is not None and time.monotonic() > ends,
+        ):  # fmt: skip
+            event = decode(value)
+            if event is not None:
+                printer(*line(event))
+    except KeyboardInterrupt:
+        print()
+    finally:
+        over.set()
+        if producing.ident is not None:
+            producing.join()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seconds", type=float, help="end by itself after so long")
+    arguments = parser.parse_args()
+    settings = load(CONFIG, os.environ)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    try:
+        with a_broker(settings):
+            connection = connection_of(settings)
+            kafka_topics.create(connection, [kafka_topics.TopicSpec(settings.kafka.topics[0], PARTITIONS)])
+            topics_command.create(settings)
+            say("starting the worker: it compiles its kernels first, for a minute when it has never done so")
+            with a_worker(settings):
+                say("a dozen sensors, 4 readings a second each; events as they are published; Ctrl-C ends it")
+                show(settings, arguments.seconds)
+                say("stopping")
+            return audit_command.show(settings)
+    except KeyboardInterrupt:
+        say("ended before it was running")
+        return 130
+    except (local_broker.BrokerUnavailable, RuntimeError, ValueError) as reason:
+        say(str(reason))
+        return 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,124 @@
+"""The events topic as lines for people, as they come."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Iterator
+from datetime import datetime
+from typing import TextIO
+
+import msgspec
+from kafka import KafkaConsumer
+from kafka.errors import KafkaError
+from kafka.structs import TopicPartition
+
+from service import messages
+from service.kafka import topics as kafka_topics
+from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
+
+# ANSI, by what a line says
+_COLOURS = {
+    "provisional": "33", "confirmed": "32", "relocated": "36", "retracted": "2",
+    "silent": "31", "back": "32", "new generation": "35", "planted": "2",
+}  # fmt: skip
+_WIDEST_SENSOR = 32
+
+
+def follow(
+    connection: Connection, topic: str, *, from_beginning: bool = False, until_end: bool = False,
+    is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
+) -> Iterator[bytes]:  # fmt: skip
+    """Committed records of all partitions of a topic: those that come from now on, or all.
+
+    ``until_end``: up to those that are there now. ``ready`` is called once nothing that comes is missed any more."""
+    count = kafka_topics.partition_counts(connection, [topic])[topic]
+    places = [TopicPartition(topic, number) for number in range(count)]
+    consumer = connection.build(
+        KafkaConsumer, isolation_level="read_committed", enable_auto_commit=False, auto_offset_reset="earliest",
+        metrics_enabled=False,
+    )  # fmt: skip
+    try:
+        consumer.assign(places)
+        ends = consumer.end_offsets(places, timeout_ms=REQUEST_MS)
+        firsts = consumer.beginning_offsets(places, timeout_ms=REQUEST_MS) if from_beginning else ends
+        for place in places:
+            consumer.seek(place, firsts[place])
+        ready()
+        while not is_over():
+            for records in consumer.poll(timeout_ms=200).values():
+                yield from (record.value for record in records if record.value is not None)
+            if until_end and all(consumer.position(place) >= ends[place] for place in places):
+                return
+    except KafkaError as error:
+        raise ConnectionProblem(f"{topic!r} cannot be read: {type(error).__name__}: {error}") from error
+    finally:
+        consumer.close()
+
+
+def decode(value: bytes) -> messages.ChangeEvent | messages.Notice | None:
+    """The event; None for what is none of ours."""
+    try:
+        message = messages.decode(value)
+    except msgspec.DecodeError:
+        return None
+    return message if isinstance(message, messages.ChangeEvent | messages.Notice) else None
+
+
+def line(message: messages.ChangeEvent | messages.Notice) -> tuple[str, str, str, str, str]:
+    """Time, sensor, status, words and, for a change, how probable it is.
+
+    The time is the one at which this could be said; where a change lies further back, the words say when it was.
+    """
+    if isinstance(message, messages.Notice):
+        return clock(message.time), message.sensor, message.kind.replace("_", " "), message.why, ""
+    unit = message.labels.get("unit")
+    summary = message.summary + (f" {unit}" if unit and "->" in message.summary and "," not in message.summary else "")
+    at = clock(message.at.time)
+    if message.time is not None and clock(message.time) != at:
+        summary += f", since {clock(message.time)}"
+    probable = "" if message.probability is None else f"{percent(message.probability)}"
+    return at, message.sensor, message.status, summary, probable
+
+
+def percent(probability: float) -> str:
+    """With as many nines as matter, and never a round 100 % that nobody can be sure of.
+
+    >>> percent(0.5), percent(0.987), percent(0.99996), percent(1.0)
+    ('50 %', '98.7 %', '> 99.9 %', '> 99.9 %')
+    """
+    if probability > 0.999:
+        return "> 99.9 %"
+    return f"{100.0 * probability:.3g} %"
+
+
+def clock(moment: str | None) -> str:
+    """The time of day here; with the date where it is not today's."""
+    if moment is None:
+        return "?"
+    local = datetime.fromisoformat(moment).astimezone()
+    pattern = "%H:%M:%S" if local.date() == datetime.now().astimezone().date() else "%Y-%m-%d %H:%M:%S"
+    return local.strftime(pattern)
+
+
+class Printer:
+    """Prints lines in columns, in colour on a terminal (unless NO_COLOR is set)."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = sys.stdout if out is None else out
+        self._in_colour = self._out.isatty() and "NO_COLOR" not in os.environ
+        self._width = 28
+
+    def __call__(self, moment: str, sensor: str, status: str, words: str, probable: str = "") -> None:
+        """One line."""
+        self._width = min(_WIDEST_SENSOR, max(self._width, len(sensor)))
+        said = f"{status:<14}"
+        if self._in_colour:
+            said = f"\x1b[{_COLOURS.get(status, '0')}m{said}\x1b[0m"
+        tail = f"  ({probable})" if probable else ""
+        print(f"{moment}  {sensor:<{self._width}}  {said}  {words}{tail}", file=self._out, flush=True)
+
+    def planted(self, sensor: str, words: str) -> None:
+        """A line of the demo's producer."""
+        self(time.strftime("%H:%M:%S"), sensor, "planted", words)

@@ -1,0 +1,91 @@
+"""``tail`` prints what is committed on the events topic, readably or as it is."""
+
+from __future__ import annotations
+
+import threading
+
+import msgspec
+import numpy as np
+import pytest
+from running import committed, readings, running, send, settings_for, wait_for
+
+from service import cli
+from service.demo import PLANT, ticks
+from service.tail import follow
+
+
+@pytest.fixture
+def settings(connection, tmp_path, monkeypatch):
+    settings = settings_for(connection, tmp_path, partitions=1, rules=[{"labels": {"unit": "bar"}}])
+    monkeypatch.setattr("service.settings.load", lambda *_: settings)
+    return settings
+
+
+def jump(sensor, size=20.0):
+    rng = np.random.default_rng(0)
+    return readings(sensor, np.r_[rng.normal(0.0, 1.0, 60), rng.normal(size, 1.0, 60)].tolist())
+
+
+def test_lines_for_people_and_messages_as_they_are(settings, capsys):
+    send(settings, jump("a") + jump("b", -20.0))
+    with running(settings):
+        wait_for(lambda: committed(settings) == 240)
+    assert cli.main(["tail", "--no-follow"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert [line.split()[2:4] for line in lines] == [
+        ["a", "provisional"], ["a", "confirmed"], ["b", "provisional"], ["b", "confirmed"]
+    ]  # fmt: skip
+    assert "level 0 -> 20 bar" in lines[1]
+    assert "99.9 %" in lines[1]
+    assert "\x1b" not in lines[1]  # no colours where nobody looks
+    assert cli.main(["tail", "--no-follow", "--json", "--sensor", "b*"]) == 0
+    events = [msgspec.json.decode(line) for line in capsys.readouterr().out.splitlines()]
+    assert [(event["sensor"], event["status"]) for event in events] == [("b", "provisional"), ("b", "confirmed")]
+
+
+def test_following_begins_with_what_comes_from_now_on(connection, settings):
+    send(settings, jump("old"))
+    with running(settings):
+        wait_for(lambda: committed(settings) == 120)
+        ready, seen, over = threading.Event(), [], threading.Event()
+
+        def tail():
+            topic = settings.topics.events
+            seen.extend(follow(connection, topic, ready=ready.set, is_over=over.is_set))
+
+        following = threading.Thread(target=tail, daemon=True)
+        following.start()
+        assert ready.wait(10)
+        send(settings, jump("new"))
+        wait_for(lambda: committed(settings) == 240)
+        over_after = threading.Timer(1.0, over.set)
+        over_after.start()
+        following.join(10)
+    assert {msgspec.json.decode(value)["sensor"] for value in seen} == {"new"}
+
+
+def test_the_demo_sends_what_it_says():
+    """Every planted level is where the readings after it lie."""
+    values: dict[str, list[float]] = {kind.name: [] for kind in PLANT}
+    planted: dict[str, list[tuple[int, str]]] = {kind.name: [] for kind in PLANT}
+    bad = 0
+    for _, step in zip(range(1300), ticks(seed=3), strict=False):
+        for sensor, value, change in step:
+            if value is None:
+                bad += 1
+                continue
+            if change is not None:
+                planted[sensor].append((len(values[sensor]), change.words))
+            values[sensor].append(value)
+    assert bad == 2
+    levels = 0
+    for kind in PLANT:
+        assert len(planted[kind.name]) >= 3
+        for at, words in planted[kind.name]:
+            if words.startswith("level"):
+                after = values[kind.name][at : at + 90]
+                if len(after) == 90:
+                    # five standard errors of ninety readings at three times the noise
+                    assert np.mean(after) == pytest.approx(float(words.split()[-1]), abs=5 * 3 * kind.noise / 90**0.5)
+                    levels += 1
+    assert levels > 20
