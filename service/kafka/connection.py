@@ -19,10 +19,12 @@ from typing import Any, TypeVar
 
 from kafka import KafkaAdminClient
 from kafka.errors import (
+    CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
     GroupAuthorizationFailedError,
     GroupIdNotFoundError,
     KafkaError,
+    NotCoordinatorError,
     TopicAuthorizationFailedError,
     TransactionalIdAuthorizationFailedError,
     TransactionalIdNotFoundError,
@@ -271,12 +273,13 @@ class Connection:
 
 
 def _once_available(ask: Callable[[], None]) -> None:
-    """A cluster makes its coordinators when the first client asks for one, and answers "not available" meanwhile."""
+    """A cluster makes its coordinators when the first client asks for one, or when one has died; meanwhile it answers
+    "not available", "loading" or, before it has elected one, "not me"."""
     deadline = time.monotonic() + BOOTSTRAP_MS / 1000
     while True:
         try:
             return ask()
-        except CoordinatorNotAvailableError:
+        except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError):
             if time.monotonic() > deadline:
                 raise
             time.sleep(0.1)
