@@ -477,6 +477,8 @@ class Worker:
 
     def _leave(self) -> None:
         """Save everything that is unsaved, so that the next one has nothing to replay."""
+        if self._must_roll_back:
+            return  # what is in memory was not committed
         with watchdog.deadline(self.settings.worker.stop_within_s, "stopping"):
             try:
                 self._work({}, save_all=True)
