@@ -26,6 +26,7 @@ from collections.abc import Iterable
 import msgspec
 
 from service import mapping as mappings
+from service import messages
 from service.health import HealthServer, Metrics
 from service.kafka import topics as kafka_topics
 from service.kafka import watchdog
@@ -56,6 +57,8 @@ _SNAPSHOTS_A_CYCLE = 200
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
 _MEMORY_LOOKED_AT_EVERY = 5.0
 _KIB = 1024
+# Bytes that a batch of one record costs on top of its key and value, with room to spare.
+_FRAMING = 256
 
 
 class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -122,6 +125,7 @@ class Worker:
         self._partitions: dict[int, Partition] = {}
         self._to_restore: list[Place] = []
         self._n_partitions = 0
+        self._largest_letter = 0  # bytes
         self._memory_looked_at = 0.0
 
     # Life
@@ -188,6 +192,7 @@ class Worker:
                     "their state: read it through the internal topic (partitioned_by_sensor = false, sensor from a "
                     "field), or make new topics under other names with `ishsmm-stream topics create`"
                 )
+        self._largest_letter = kafka_topics.largest_record(self._connection, names.dead_letters) - _FRAMING
         kept = kafka_topics.retention_ms(self._connection, self._topic)
         needed = 2000.0 * settings.worker.snapshot_within_s
         if kept is not None and kept < needed:
@@ -357,7 +362,10 @@ class Worker:
         names = self.settings.topics.names
         self._producer.begin()
         for number, output in outputs:
-            self._producer.send(names[output.kind], output.key, output.value, number)
+            value = output.value
+            if output.kind == "dead_letters":
+                value = messages.shortened(value, self._largest_letter - len(output.key))
+            self._producer.send(names[output.kind], output.key, value, number)
         written = 0
         for number, key, value in self._changelog_records(snapshots):
             self._producer.send(names["changelog"], key, value, number)

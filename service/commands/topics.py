@@ -6,6 +6,8 @@ import argparse
 import os
 from pathlib import Path
 
+_LARGEST_LETTER = 2 * 1024 * 1024  # brokers take records of 1 MB unless told otherwise
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
@@ -27,7 +29,9 @@ def run(arguments: argparse.Namespace) -> int:
         partitions = topics.partition_counts(connection, [topic])[topic]
     else:
         partitions = names.partitions
-    kinds: dict[str, dict[str, str]] = {names.events: {}, names.dead_letters: {}}
+    # a dead letter holds the bytes of a record in base64
+    letters = {"max.message.bytes": str(max(_LARGEST_LETTER, 2 * settings.limits.record_bytes))}
+    kinds: dict[str, dict[str, str]] = {names.events: {}, names.dead_letters: letters}
     kinds |= {names.states: topics.COMPACTED, names.changelog: topics.CHANGELOG}
     if not reads_directly(settings):
         kinds[names.readings] = {}
