@@ -5,6 +5,7 @@ FAULT_FILE names a file that holds a word while a fault is wanted. The next comm
     kill-before    kills this process between the offsets and the commit,
     kill-after     kills it when the commit is done and before anybody here knows,
     stop-before    stops it (SIGSTOP) between the offsets and the commit,
+    wait-before    waits there for a minute,
     hang-before    stops the process BROKER_PID there, and goes on to commit.
 
 With CHANGELOG=off snapshots are taken and not written.
@@ -15,6 +16,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -49,6 +51,8 @@ def _fail_in_commits() -> None:
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault == "stop-before":
             os.kill(os.getpid(), signal.SIGSTOP)
+        elif fault == "wait-before":
+            time.sleep(60.0)
         elif fault == "hang-before":
             os.kill(int(os.environ["BROKER_PID"]), signal.SIGSTOP)
         result = commit(self)
