@@ -55,6 +55,8 @@ log = logging.getLogger(__name__)
 _SNAPSHOTS_A_CYCLE = 200
 # A worker that lost its producer waits this long before it tries again, at first and at most.
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
+# A partition whose last owner left a transaction open is asked for this long, and again after this long.
+_RESTORE_PATIENCE, _RESTORE_AGAIN = 1.0, 1.0
 _MEMORY_LOOKED_AT_EVERY = 5.0
 _KIB = 1024
 # Bytes that a batch of one record costs on top of its key and value, with room to spare.
@@ -123,7 +125,7 @@ class Worker:
         self._is_ready = False
         self._must_roll_back = False
         self._partitions: dict[int, Partition] = {}
-        self._to_restore: list[Place] = []
+        self._to_restore: dict[Place, float] = {}  # and when to try (monotonic)
         self._n_partitions = 0
         self._largest_letter = 0  # bytes
         self._memory_looked_at = 0.0
@@ -275,17 +277,18 @@ class Worker:
 
     def _cycle(self) -> None:
         began = time.monotonic()
-        records = self._subscription.poll(self.settings.worker.cycle_s)
+        records = self._subscription.poll(self.settings.worker.cycle_s if self._due_to_restore() is None else 0.0)
         self._follow_assignment()
-        if self._to_restore:
-            self._restore(self._to_restore.pop())
+        waiting = self._due_to_restore()
+        if waiting is not None:
+            self._try_to_restore(waiting)
         self._is_ready = not self._to_restore
         busy = sum(map(len, records.values()))
         if self._work(records):
             self.metrics.cycle_seconds.observe(time.monotonic() - began)
         self._make_room()
         # A transaction costs 10 ms whatever is in it: with little to do the next one waits for more.
-        if busy < self.settings.worker.poll_records // 2:
+        if busy < self.settings.worker.poll_records // 2 and self._due_to_restore() is None:
             self._stopping.wait(max(0.0, self.settings.worker.cycle_s - (time.monotonic() - began)))
 
     def _work(self, records: dict[Place, list[Record]], save_all: bool = False) -> bool:
@@ -387,12 +390,12 @@ class Worker:
             if topic == self._topic:
                 self._drop(number)
         gone = changes.revoked - changes.assigned
-        self._to_restore = [place for place in self._to_restore if place not in gone]
+        self._to_restore = {place: at for place, at in self._to_restore.items() if place not in gone}
         foreign = [place for place in changes.assigned if place[0] != self._topic]
         if foreign:
             self._subscription.locate(foreign)
             self._subscription.resume(foreign)
-        self._to_restore += [place for place in changes.assigned if place not in foreign]
+        self._to_restore |= {place: 0.0 for place in changes.assigned if place not in foreign}
         if changes.assigned or changes.revoked:
             log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
         self._count_sensors()
@@ -411,14 +414,31 @@ class Worker:
         foreign = [place for place in ours if place[0] != self._topic]
         self._subscription.locate(foreign)
         self._subscription.resume(foreign)
-        self._to_restore = [place for place in ours if place[0] == self._topic]
+        self._to_restore = {place: 0.0 for place in ours if place[0] == self._topic}
         self._must_roll_back = False
+
+    def _due_to_restore(self) -> Place | None:
+        place = min(self._to_restore, key=self._to_restore.__getitem__, default=None)
+        return place if place is not None and self._to_restore[place] <= time.monotonic() else None
+
+    def _try_to_restore(self, place: Place) -> None:
+        """Restore a partition. Where the one that had it died with a transaction open, that has to end first: try again
+        later, and let the other partitions go on meanwhile."""
+        del self._to_restore[place]
+        try:
+            self._restore(place)
+        except (BrokersAway, ReadStalled) as problem:
+            log.info("partition %d cannot be restored yet: %s", place[1], problem)
+            self._drop(place[1])
+            self._to_restore[place] = time.monotonic() + _RESTORE_AGAIN
 
     def _restore(self, place: Place) -> None:
         """Bring a partition to where its last commit left it, then let its records come."""
         began = time.monotonic()
         topic, number = place
-        offset, metadata = self._subscription.locate([place])[place]
+        offset, metadata = self._subscription.locate([place], _RESTORE_PATIENCE)[place]
+        if not self._reader.is_settled(self.settings.topics.changelog, number):
+            raise ReadStalled("a transaction is open in its changelog")
         try:
             commit = msgspec.json.decode(metadata, type=Commit) if metadata else Commit(offset, 0)
         except msgspec.DecodeError:
