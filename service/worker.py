@@ -145,6 +145,7 @@ class Worker:
         health = self._serve_health()
         self._store = store
         self._subscription = self._subscribe()
+        self._member = self._subscription.group_metadata()
         self._producer = self._new_producer()
         self._reader = ChangelogReader(self._connection)
         log.info("reading %s as %s", self._topic, self._name)
@@ -278,6 +279,8 @@ class Worker:
     def _cycle(self) -> None:
         began = time.monotonic()
         records = self._subscription.poll(self.settings.worker.cycle_s if self._due_to_restore() is None else 0.0)
+        # Who we were when these came: the client may hear at any time that it was shut out, and then signs otherwise.
+        self._member = self._subscription.group_metadata()
         self._follow_assignment()
         waiting = self._due_to_restore()
         if waiting is not None:
@@ -373,7 +376,7 @@ class Worker:
         for number, key, value in self._changelog_records(snapshots):
             self._producer.send(names["changelog"], key, value, number)
             written += len(value)
-        self._producer.commit(offsets, self._subscription.group_metadata())
+        self._producer.commit(offsets, self._member)
         self.metrics.snapshots.inc(sum(map(len, snapshots.values())))
         self.metrics.changelog_bytes.inc(written)
 

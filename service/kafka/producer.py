@@ -219,6 +219,10 @@ class Transactions:
         """Commit the cycle: its records first, all of them, then the offsets, then the transaction."""
         self._outbox.settle()
         if offsets:
+            if group_metadata.generation_id < 0:
+                # Shut out, and the client has heard of it: it now signs as nobody, whom brokers do not check.
+                self.abort()
+                raise CycleAborted("no longer a member of the group")
             try:
                 self._outbox.producer.send_offsets_to_transaction(_client_offsets(offsets), group_metadata)
             except CommitFailedError as error:
