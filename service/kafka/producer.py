@@ -148,7 +148,7 @@ class _Outbox:
         self._bytes = 0
 
     def close(self) -> None:
-        self.producer.close(timeout=1)
+        guards.close(self.producer, 1.0)
 
     def _wait_until_below(self, limit: int) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
