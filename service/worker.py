@@ -55,6 +55,8 @@ log = logging.getLogger(__name__)
 _SNAPSHOTS_A_CYCLE = 200
 # A worker that lost its producer waits this long before it tries again, at first and at most.
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
+# Seconds of restoring between two polls.
+_RESTORES_A_CYCLE = 1.0
 # A partition whose last owner left a transaction open is asked for this long, and again after this long.
 _RESTORE_PATIENCE, _RESTORE_AGAIN = 1.0, 1.0
 _MEMORY_LOOKED_AT_EVERY = 5.0
@@ -278,13 +280,15 @@ class Worker:
 
     def _cycle(self) -> None:
         began = time.monotonic()
-        records = self._subscription.poll(self.settings.worker.cycle_s if self._due_to_restore() is None else 0.0)
+        records = self._subscription.poll(self.settings.worker.cycle_s)
         # Who we were when these came: the client may hear at any time that it was shut out, and then signs otherwise.
         self._member = self._subscription.group_metadata()
         self._follow_assignment()
-        waiting = self._due_to_restore()
-        if waiting is not None:
+        # Not while the group decides who has what: the polls have to come soon, and what is restored may be another's.
+        while self._subscription.is_stable and (waiting := self._due_to_restore()) is not None:
             self._try_to_restore(waiting)
+            if time.monotonic() - began > _RESTORES_A_CYCLE:
+                break
         self._is_ready = not self._to_restore
         busy = sum(map(len, records.values()))
         if self._work(records):

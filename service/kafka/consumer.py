@@ -26,7 +26,7 @@ from kafka.errors import (
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
-from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata, TopicPartition
 
 from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
 
@@ -190,6 +190,11 @@ class Subscription:
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who we are in the group: a transaction carries it, so that a member that was shut out cannot commit."""
         return self._consumer.group_metadata()
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether we are a member and no rebalance is under way, as far as we know."""
+        return bool(self._consumer.group_metadata().state == MemberState.STABLE)
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         self._consumer.pause(*self._still_ours(partitions))
