@@ -182,28 +182,31 @@ class Chaos:
         self._any_worker().stop()
 
     def _broker_kill(self) -> None:
-        for node in self._some_nodes():
-            node.kill()
+        self._some_node().kill()
         time.sleep(self._draw.uniform(0.0, 2.0))
         self.broker.start()
 
+    def _node_kill(self) -> None:
+        """A node of a cluster, for good."""
+        self._some_node().kill()
+
     def _broker_restart(self) -> None:
-        for node in self._some_nodes():
-            node.stop()
+        self._some_node().stop()
         self.broker.start()
 
     def _broker_hang(self) -> None:
-        nodes = self._some_nodes()
-        for node in nodes:
-            node.pause()
+        node = self._some_node()
+        node.pause()
         time.sleep(self._draw.uniform(1.0, 5.0))
-        for node in nodes:
-            node.resume()
+        node.resume()
 
     def _in_commit(self, fault: str) -> None:
         """Between the offsets of a cycle and the return of its commit."""
         worker = self._any_worker()
-        worker.fault_file.write_text(fault, encoding="utf-8")
+        node = self._some_node()
+        order = worker.fault_file.with_suffix(".order")
+        order.write_text(f"{fault} {node.pid}", encoding="utf-8")
+        order.rename(worker.fault_file)  # whole, or not there
         eventually(lambda: not worker.fault_file.exists() or not worker.running, 60.0, f"{fault}: a commit")
         worker.fault_file.unlink(missing_ok=True)
         if fault == "stop-before":
@@ -212,7 +215,7 @@ class Chaos:
             worker.signal(signal.SIGCONT)
         elif fault == "hang-before":
             time.sleep(self._draw.choice((1.0, 4.0)))
-            self.broker.resume()
+            node.resume()
 
     # Workers
 
@@ -224,17 +227,16 @@ class Chaos:
         return self._draw.choice(ready or self._running())
 
     def _start(self) -> None:
-        pid = str(self.broker.nodes[0].pid)
-        worker = self.service.start(faulty=True, BROKER_PID=pid, **self._environment)
+        worker = self.service.start(faulty=True, **self._environment)
         worker.wait_until_said("reading ", 120.0)
 
     def _fill_up(self) -> None:
         while len(self._running()) < WORKERS:
             self._start()
 
-    def _some_nodes(self) -> list[local_broker.Node]:
+    def _some_node(self) -> local_broker.Node:
         """The broker, or one node of a cluster."""
-        return [self._draw.choice(self.broker.nodes)]
+        return self._draw.choice([node for node in self.broker.nodes if node.running])
 
     # Outcome
 

@@ -1,12 +1,13 @@
 """``ishsmm-stream`` with a shorter patience, and faults at points that a signal from outside cannot hit.
 
-FAULT_FILE names a file that holds a word while a fault is wanted. The next commit takes it away and
+FAULT_FILE names a file that is there while a fault is wanted: a word, and the number of a broker's process. The next
+commit takes it away and
 
     kill-before    kills this process between the offsets and the commit,
     kill-after     kills it when the commit is done and before anybody here knows,
     stop-before    stops it (SIGSTOP) between the offsets and the commit,
     wait-before    waits there for a minute,
-    hang-before    stops the process BROKER_PID there, and goes on to commit.
+    hang-before    stops the broker there, and goes on to commit.
 
 With CHANGELOG=off snapshots are taken and not written.
 """
@@ -46,7 +47,7 @@ def _fail_in_commits() -> None:
     commit = KafkaProducer.commit_transaction
 
     def failing(self: Any) -> Any:
-        fault = _wanted()
+        fault, broker = _wanted()
         if fault == "kill-before":
             os.kill(os.getpid(), signal.SIGKILL)
         elif fault == "stop-before":
@@ -54,7 +55,7 @@ def _fail_in_commits() -> None:
         elif fault == "wait-before":
             time.sleep(60.0)
         elif fault == "hang-before":
-            os.kill(int(os.environ["BROKER_PID"]), signal.SIGSTOP)
+            os.kill(broker, signal.SIGSTOP)
         result = commit(self)
         if fault == "kill-after":
             os.kill(os.getpid(), signal.SIGKILL)
@@ -63,13 +64,13 @@ def _fail_in_commits() -> None:
     KafkaProducer.commit_transaction = failing
 
 
-def _wanted() -> str:
+def _wanted() -> tuple[str, int]:
     try:
-        fault = FAULT_FILE.read_text(encoding="utf-8")
+        fault, broker = FAULT_FILE.read_text(encoding="utf-8").split()
         FAULT_FILE.unlink()
     except FileNotFoundError:
-        return ""
-    return fault
+        return "", 0
+    return fault, int(broker)
 
 
 if __name__ == "__main__":

@@ -7,6 +7,7 @@ import contextlib
 import json
 import random
 import signal
+import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -474,7 +475,7 @@ def test_second_signal_forces(service, second):
     worker = service(rules=SMALL_WINDOWS)
     started = worker.start(faulty=True)
     started.wait_until_said(STARTED, 60)
-    started.fault_file.write_text("wait-before")
+    started.fault_file.write_text("wait-before 0")
     produce_readings(worker.connection, worker.name, noisy(2, 40, seed=13), PARTITIONS)
     eventually(lambda: not started.fault_file.exists(), what="a commit")
     started.signal(signal.SIGTERM)
@@ -501,3 +502,31 @@ def test_health_readiness_and_metrics_answer(service):
     eventually(lambda: _metric(worker, started, "ishsmm_snapshots_total") >= 4.0, what="snapshots")
     assert started.stop() == 0
     assert started.get(port, "/healthz") == (0, "")
+
+
+@pytest.mark.long
+def test_readers_wait_less_than_half_a_minute_for_a_worker_that_was_killed(service):
+    """Killed between the offsets and the commit, with the default transaction timeout and the brokers' own settings.
+
+    Its survivor goes on with its own partitions meanwhile, and with the dead one's soon after.
+    """
+    worker = service(rules=SMALL_WINDOWS)
+    started = [worker.start(faulty=True), worker.start()]
+    for one in started:
+        one.wait_until_said(STARTED, 60)
+    stream = noisy(12, 2000, seed=15)
+    produce_readings(worker.connection, worker.name, stream[:1200], PARTITIONS)
+    worker.wait_until_done()
+    started[0].fault_file.write_text("kill-before 0")
+    produce_readings(worker.connection, worker.name, stream[1200:2400], PARTITIONS)
+    started[0].process.wait(30)
+    killed = time.monotonic()
+    records(worker.connection, worker.settings.topics.states)
+    blocked = time.monotonic() - killed
+    worker.wait_until_done()
+    caught_up = time.monotonic() - killed
+    print(f"readers waited {blocked:.1f} s, the survivor had everything after {caught_up:.1f} s")
+    assert blocked < 30.0
+    assert caught_up < 45.0
+    assert started[1].stop() == 0
+    assert_as_alone(worker)
