@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 EXTRAS := service,river,plots,dev,bench
 
-.PHONY: help setup run test lint format calibrate bench clean broker kafka run-kafka
+.PHONY: help setup run test lint format calibrate chaos bench clean broker kafka run-kafka
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -37,6 +37,9 @@ kafka: broker  ## a Kafka broker on 127.0.0.1:9092 until Ctrl-C (PORT=..., DATA=
 
 run-kafka: broker  ## the service at work: broker, worker, a demo plant and its events as they come, until Ctrl-C
 	@$(BIN)/python deploy/run_kafka.py
+
+chaos: broker  ## workers and brokers that die, hang, come and go under load (FAULTS=20 SEED=1; NODES=3: a cluster)
+	PYTHONPATH=.:tests:deploy/kafka $(BIN)/python tests/chaos.py --faults $(or $(FAULTS),20) --seed $(or $(SEED),1) $(if $(NODES),--nodes $(NODES))
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .

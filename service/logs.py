@@ -29,3 +29,7 @@ def start(level: str = "INFO") -> None:
     logging.basicConfig(level=level, handlers=[handler], force=True)
     # The client tells of every reconnection; what matters of it we say ourselves.
     logging.getLogger("kafka").setLevel(logging.ERROR)
+    # Ten times a second while a partition waits for the transaction of a worker that died.
+    logging.getLogger("kafka.coordinator.consumer").addFilter(
+        lambda record: "UnstableOffsetCommitError" not in record.getMessage()
+    )

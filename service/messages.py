@@ -240,6 +240,18 @@ def dead_letter(
     )
 
 
+def shortened(letter: bytes, most: int) -> bytes:
+    """An encoded dead letter of at most so many bytes: where it is longer the end of its value goes, and it says so."""
+    if len(letter) <= most:
+        return letter
+    found = decode(letter)
+    assert isinstance(found, DeadLetter)
+    value = found.value or ""
+    note = "only the beginning of the value is kept; "
+    kept = max(0, len(value) - (len(letter) + len(note) - most)) // 4 * 4  # four letters are three bytes
+    return encode(msgspec.structs.replace(found, value=value[:kept], detail=note + found.detail))
+
+
 def _base64(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
 

@@ -8,6 +8,7 @@ restore replays.
 from __future__ import annotations
 
 import heapq
+import math
 import struct
 import time
 import zlib
@@ -119,6 +120,8 @@ class Partition:
         self._last_seen: dict[str, int] = {}  # every sensor, evicted ones too
         self._saved: set[str] = set()  # sensors with a snapshot
         self._silent: set[str] = set()
+        self._unreadable: dict[str, str] = {}  # states from which nothing could be made, and why
+        self._is_replaying = False
         self._deadlines: list[tuple[int, str]] = []
 
     # Where it stands
@@ -151,7 +154,10 @@ class Partition:
         snapshot."""
         self._last_seen = self._store.last_seen(self.number)
         self._saved = set(self._last_seen)
+        self._next_offset = self._store.next_offsets(self.number)
+        self._is_replaying = True
         self.take(replayed)  # published before
+        self._is_replaying = False
         self.next_offset = next_offset
         self.clock = clock
         self._silent.clear()
@@ -189,9 +195,13 @@ class Partition:
 
     def _accept(self, record: Record, reading: Reading, pending: Pending, outputs: list[Output]) -> int:
         sensor = reading.sensor
-        track = self._track(sensor, reading, outputs)
         if record.offset < self._next_offset.get(sensor, 0):
             return 0  # replayed, and already in the snapshot
+        track = self._track(sensor)
+        starts_generation = track.newest is None and sensor in self._saved
+        if starts_generation and self._is_replaying:
+            del self._tracks[sensor]  # these readings were another model's
+            return 0
         prepare = track.prepared.prepare
         values = reading.values if prepare is None else prepare(reading.values)
         missing = track.judge(reading, record.timestamp)
@@ -200,7 +210,13 @@ class Partition:
         if accepted is None:
             accepted = pending[sensor] = []
         accepted.append((reading.time, values, missing))
-        if sensor not in self._unsaved:
+        if starts_generation:
+            why = self._unreadable.pop(sensor, "the rule's model, prior or transform is another one")
+            notice = track.notice("new_generation", reading.time, why)
+            outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
+            # Saved with the commit that says so: said once, whatever happens next.
+            self._unsaved[sensor] = (record.offset, -math.inf)
+        elif sensor not in self._unsaved:
             self._unsaved[sensor] = (record.offset, time.monotonic() - self._head_start(sensor))
         self._next_offset[sensor] = record.offset  # the record's other readings may be of the same sensor
         return 1
@@ -214,31 +230,30 @@ class Partition:
         outputs += [Output("events", key, messages.encode(event)) for event in events]
         outputs += [Output("states", key, messages.encode(state)) for state in states]
 
-    def _track(self, sensor: str, reading: Reading, outputs: list[Output]) -> Track:
+    def _track(self, sensor: str) -> Track:
         """The sensor's track: in memory, from the store, or a new one."""
         track = self._tracks.pop(sensor, None)
         if track is None:
-            track = self._load(sensor, reading, outputs)
+            track = self._load(sensor)
         self._tracks[sensor] = track  # most recently used
         return track
 
-    def _load(self, sensor: str, reading: Reading, outputs: list[Output]) -> Track:
-        prepared = self._rules.of(sensor)
+    def _load(self, sensor: str) -> Track:
         saved = self._store.get(self.number, sensor)
-        if saved is None:
-            if sensor not in self._last_seen and not self._room_for_sensor():
-                raise BadRecord("too_many_sensors", f"{sensor!r} would be one more than limits.sensors allows")
-            return Track(sensor, prepared)
-        self._next_offset[sensor] = saved.next_offset
+        if saved is not None:
+            return self._from(sensor, saved)
+        if sensor not in self._last_seen and not self._room_for_sensor():
+            raise BadRecord("too_many_sensors", f"{sensor!r} would be one more than limits.sensors allows")
+        return Track(sensor, self._rules.of(sensor))
+
+    def _from(self, sensor: str, saved: Saved) -> Track:
+        """The track that was saved; a new generation where its rule infers otherwise, or it cannot be read."""
+        prepared = self._rules.of(sensor)
         try:
-            track = Track.load(sensor, saved.state, prepared)
-            why = "the rule's model, prior or transform is another one"
+            return Track.load(sensor, saved.state, prepared)
         except TrackError as error:
-            track, why = Track(sensor, prepared, saved.generation + 1, None), str(error)
-        if track.accepted == 0:
-            notice = track.notice("new_generation", reading.time, why)
-            outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
-        return track
+            self._unreadable[sensor] = str(error)
+            return Track(sensor, prepared, saved.generation + 1, None)
 
     # Silence, judged by the partition's stream time
 
@@ -282,7 +297,7 @@ class Partition:
         if track is None:
             saved = self._store.get(self.number, sensor)
             assert saved is not None
-            track = Track.load(sensor, saved.state, self._rules.of(sensor))
+            track = self._from(sensor, saved)
         notice = track.notice("silent", deadline, "no reading came for as long as the rule allows")
         outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
 
@@ -298,8 +313,9 @@ class Partition:
         """The states of sensors whose oldest unsaved reading came before the time ``older_than`` (monotonic), the
         oldest first, at most so many."""
         due = sorted((since, sensor) for sensor, (_, since) in self._unsaved.items() if since <= older_than)
+        at_once = sum(since == -math.inf for since, _ in due)  # new generations, still small
         found = []
-        for _, sensor in due[:most]:
+        for _, sensor in due[: max(most, at_once)]:
             track = self._tracks[sensor]
             found.append((sensor, Saved(self.next_offset, self._last_seen[sensor], track.generation, track.dump())))
         return found

@@ -56,6 +56,10 @@ class Store:
         """The time of every sensor's newest reading."""
         return dict(self._database.execute("SELECT sensor, newest FROM sensors WHERE part = ?", (partition,)))
 
+    def next_offsets(self, partition: int) -> dict[str, int]:
+        """What every sensor's state has seen."""
+        return dict(self._database.execute("SELECT sensor, next_offset FROM sensors WHERE part = ?", (partition,)))
+
     def drop(self, partition: int) -> None:
         """Forget a partition."""
         self._database.execute("DELETE FROM sensors WHERE part = ?", (partition,))

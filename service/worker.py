@@ -26,6 +26,7 @@ from collections.abc import Iterable
 import msgspec
 
 from service import mapping as mappings
+from service import messages
 from service.health import HealthServer, Metrics
 from service.kafka import topics as kafka_topics
 from service.kafka import watchdog
@@ -54,8 +55,14 @@ log = logging.getLogger(__name__)
 _SNAPSHOTS_A_CYCLE = 200
 # A worker that lost its producer waits this long before it tries again, at first and at most.
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
+# Seconds of restoring between two polls.
+_RESTORES_A_CYCLE = 1.0
+# A partition whose last owner left a transaction open is asked for this long, and again after this long.
+_RESTORE_PATIENCE, _RESTORE_AGAIN = 1.0, 1.0
 _MEMORY_LOOKED_AT_EVERY = 5.0
 _KIB = 1024
+# Bytes that a batch of one record costs on top of its key and value, with room to spare.
+_FRAMING = 256
 
 
 class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -132,11 +139,12 @@ class Worker:
         self._is_ready = False
         self._must_roll_back = False
         self._partitions: dict[int, Partition] = {}
-        self._to_restore: list[Place] = []
+        self._to_restore: dict[Place, float] = {}  # and when to try (monotonic)
         self._began: dict[Place, int] = {}
         # Begun and not committed: where they begin must not depend on who comes next, so the next commit says it.
         self._begun: dict[Place, int] = {}
         self._n_partitions = 0
+        self._largest_letter = 0  # bytes
         self._memory_looked_at = 0.0
 
     # Life
@@ -154,6 +162,7 @@ class Worker:
         health = self._serve_health()
         self._store = store
         self._subscription = self._subscribe()
+        self._member = self._subscription.group_metadata()
         self._producer = self._new_producer()
         self._reader = ChangelogReader(self._connection)
         log.info("reading %s as %s", self._topic, self._name)
@@ -203,6 +212,7 @@ class Worker:
                     "their state: read it through the internal topic (partitioned_by_sensor = false, sensor from a "
                     "field), or make new topics under other names with `ishsmm-stream topics create`"
                 )
+        self._largest_letter = kafka_topics.largest_record(self._connection, names.dead_letters) - _FRAMING
         kept = kafka_topics.retention_ms(self._connection, self._topic)
         needed = 2000.0 * settings.worker.snapshot_within_s
         if kept is not None and kept < needed:
@@ -288,16 +298,21 @@ class Worker:
     def _cycle(self) -> None:
         began = time.monotonic()
         records = self._subscription.poll(self.settings.worker.cycle_s)
+        # Who we were when these came: the client may hear at any time that it was shut out, and then signs otherwise.
+        self._member = self._subscription.group_metadata()
         self._follow_assignment()
-        if self._to_restore:
-            self._restore(self._to_restore.pop())
+        # Not while the group decides who has what: the polls have to come soon, and what is restored may be another's.
+        while self._subscription.is_stable and (waiting := self._due_to_restore()) is not None:
+            self._try_to_restore(waiting)
+            if time.monotonic() - began > _RESTORES_A_CYCLE:
+                break
         self._is_ready = not self._to_restore
         busy = sum(map(len, records.values()))
         if self._work(records):
             self.metrics.cycle_seconds.observe(time.monotonic() - began)
         self._make_room()
         # A transaction costs 10 ms whatever is in it: with little to do the next one waits for more.
-        if busy < self.settings.worker.poll_records // 2:
+        if busy < self.settings.worker.poll_records // 2 and self._due_to_restore() is None:
             self._stopping.wait(max(0.0, self.settings.worker.cycle_s - (time.monotonic() - began)))
 
     def _work(self, records: dict[Place, list[Record]], save_all: bool = False) -> bool:
@@ -382,12 +397,15 @@ class Worker:
         names = self.settings.topics.names
         self._producer.begin()
         for number, output in outputs:
-            self._producer.send(names[output.kind], output.key, output.value, number)
+            value = output.value
+            if output.kind == "dead_letters":
+                value = messages.shortened(value, self._largest_letter - len(output.key))
+            self._producer.send(names[output.kind], output.key, value, number)
         written = 0
         for number, key, value in self._changelog_records(snapshots):
             self._producer.send(names["changelog"], key, value, number)
             written += len(value)
-        self._producer.commit(offsets, self._subscription.group_metadata())
+        self._producer.commit(offsets, self._member)
         self.metrics.snapshots.inc(sum(map(len, snapshots.values())))
         self.metrics.changelog_bytes.inc(written)
 
@@ -404,12 +422,12 @@ class Worker:
             if topic == self._topic:
                 self._drop(number)
         gone = changes.revoked - changes.assigned
-        self._to_restore = [place for place in self._to_restore if place not in gone]
+        self._to_restore = {place: at for place, at in self._to_restore.items() if place not in gone}
         foreign = [place for place in changes.assigned if place[0] != self._topic]
         for place in changes.revoked:
             self._begun.pop(place, None)
         self._begin_foreign(foreign)
-        self._to_restore += [place for place in changes.assigned if place not in foreign]
+        self._to_restore |= {place: 0.0 for place in changes.assigned if place not in foreign}
         if changes.assigned or changes.revoked:
             log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
         self._count_sensors()
@@ -428,7 +446,7 @@ class Worker:
         foreign = [place for place in ours if place[0] != self._topic]
         self._begun.clear()
         self._begin_foreign(foreign)
-        self._to_restore = [place for place in ours if place[0] == self._topic]
+        self._to_restore = {place: 0.0 for place in ours if place[0] == self._topic}
         self._must_roll_back = False
 
     def _begin_foreign(self, places: list[Place]) -> None:
@@ -446,11 +464,28 @@ class Worker:
         self._began[place] = commit.began
         return commit
 
+    def _due_to_restore(self) -> Place | None:
+        place = min(self._to_restore, key=self._to_restore.__getitem__, default=None)
+        return place if place is not None and self._to_restore[place] <= time.monotonic() else None
+
+    def _try_to_restore(self, place: Place) -> None:
+        """Restore a partition. Where the one that had it died with a transaction open, that has to end first: try again
+        later, and let the other partitions go on meanwhile."""
+        del self._to_restore[place]
+        try:
+            self._restore(place)
+        except (BrokersAway, ReadStalled) as problem:
+            log.info("partition %d cannot be restored yet: %s", place[1], problem)
+            self._drop(place[1])
+            self._to_restore[place] = time.monotonic() + _RESTORE_AGAIN
+
     def _restore(self, place: Place) -> None:
         """Bring a partition to where its last commit left it, then let its records come."""
         began = time.monotonic()
         topic, number = place
-        offset, metadata = self._subscription.locate([place])[place]
+        offset, metadata = self._subscription.locate([place], _RESTORE_PATIENCE)[place]
+        if not self._reader.is_settled(self.settings.topics.changelog, number):
+            raise ReadStalled("a transaction is open in its changelog")
         commit = self._note_beginning(place, offset, metadata)
         self._drop(number)
         self._read_changelog(number)
@@ -511,6 +546,8 @@ class Worker:
 
     def _leave(self) -> None:
         """Save everything that is unsaved, so that the next one has nothing to replay."""
+        if self._must_roll_back:
+            return  # what is in memory was not committed
         with watchdog.deadline(self.settings.worker.stop_within_s, "stopping"):
             try:
                 self._work({}, save_all=True)

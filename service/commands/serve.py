@@ -29,9 +29,10 @@ def run(arguments: argparse.Namespace) -> int:
     logs.start(arguments.log_level)
     worker = Worker(settings)
 
-    def stop(number: int, _frame: types.FrameType | None) -> None:
-        # The first signal ends the worker in order, a second one at once.
-        signal.signal(number, lambda *_: os._exit(FORCED))
+    def stop(_number: int, _frame: types.FrameType | None) -> None:
+        # The first signal ends the worker in order, a second one at once, whichever it is.
+        for ending in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(ending, lambda *_: os._exit(FORCED))
         worker.stop()
 
     signal.signal(signal.SIGTERM, stop)

@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from service.settings import Settings
 
+_LARGEST_LETTER = 2 * 1024 * 1024  # brokers take records of 1 MB unless told otherwise
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
@@ -37,7 +39,9 @@ def create(settings: Settings) -> list[str]:
         partitions = topics.partition_counts(connection, [topic])[topic]
     else:
         partitions = names.partitions
-    kinds: dict[str, dict[str, str]] = {names.events: {}, names.dead_letters: {}}
+    # a dead letter holds the bytes of a record in base64
+    letters = {"max.message.bytes": str(max(_LARGEST_LETTER, 2 * settings.limits.record_bytes))}
+    kinds: dict[str, dict[str, str]] = {names.events: {}, names.dead_letters: letters}
     kinds |= {names.states: topics.COMPACTED, names.changelog: topics.CHANGELOG}
     if not reads_directly(settings):
         kinds[names.readings] = {}

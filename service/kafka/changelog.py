@@ -53,6 +53,15 @@ class ChangelogReader:
         except KafkaError as error:
             raise ReadStalled(f"the end of {topic}[{partition}] is unknown: {type(error).__name__}: {error}") from error
 
+    def is_settled(self, topic: str, partition: int) -> bool:
+        """Whether the partition ends without an open transaction, so that reading it does not wait for one."""
+        end = self.high_watermark(topic, partition)
+        place = TopicPartition(topic, partition)
+        try:
+            return int(self._consumer.end_offsets([place], timeout_ms=REQUEST_MS)[place]) >= end
+        except KafkaError as error:
+            raise ReadStalled(f"the end of {topic}[{partition}] is unknown: {type(error).__name__}: {error}") from error
+
     def read(self, topic: str, partition: int, until: int | None = None) -> Iterator[Record]:
         """Committed records of a partition from its start up to ``until`` (default: the high watermark).
 

@@ -274,7 +274,8 @@ class Connection:
 
 
 def once_available(ask: Callable[[], Answer]) -> Answer:
-    """A cluster makes its coordinators when the first client asks for one, and says so meanwhile in three ways."""
+    """A cluster makes its coordinators when the first client asks for one, or when one has died; meanwhile it answers
+    "not available", "loading" or, before it has elected one, "not me"."""
     deadline = time.monotonic() + BOOTSTRAP_MS / 1000
     while True:
         try:

@@ -26,7 +26,7 @@ from kafka.errors import (
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
-from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata, TopicPartition
 
 from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
 
@@ -153,12 +153,17 @@ class Subscription:
     def assignment(self) -> set[Partition]:
         return set(self._consumer.assignment())
 
-    def locate(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, str]]:
-        """Move partitions to their committed offset, or to ``start_from``; returns (offset, commit metadata)."""
+    def locate(
+        self, partitions: Iterable[Partition], patience: float = REQUEST_MS / 1000
+    ) -> dict[Partition, tuple[int, str]]:
+        """Move partitions to their committed offset, or to ``start_from``; returns (offset, commit metadata).
+
+        ``BrokersAway`` where a transaction that holds their offsets is still open after ``patience`` seconds.
+        """
         places = [TopicPartition(*partition) for partition in partitions]
         if not places:
             return {}
-        committed = self.committed(places)
+        committed = self.committed(places, patience)
         with _asking("where topics begin and end"):
             starts = self._start_offsets([place for place in places if place not in committed])
         located = {place: committed.get(place) or (starts[place], "") for place in places}
@@ -166,12 +171,16 @@ class Subscription:
             self._consumer.seek(place, offset)
         return dict(located)
 
-    def committed(self, partitions: Iterable[Partition]) -> dict[Partition, tuple[int, str]]:
+    def committed(
+        self, partitions: Iterable[Partition], patience: float = REQUEST_MS / 1000
+    ) -> dict[Partition, tuple[int, str]]:
         """Committed (offset, metadata); partitions without a commit are left out."""
         found: dict[Partition, tuple[int, str]] = {}
         for partition in partitions:
             with _asking("committed offsets"):
-                place = self._consumer.committed(TopicPartition(*partition), metadata=True, timeout_ms=REQUEST_MS)
+                place = self._consumer.committed(
+                    TopicPartition(*partition), metadata=True, timeout_ms=int(patience * 1000)
+                )
             if place is not None:
                 found[partition] = (place.offset, place.metadata)
         return found
@@ -184,6 +193,11 @@ class Subscription:
     def group_metadata(self) -> ConsumerGroupMetadata:
         """Who we are in the group: a transaction carries it, so that a member that was shut out cannot commit."""
         return self._consumer.group_metadata()
+
+    @property
+    def is_stable(self) -> bool:
+        """Whether we are a member and no rebalance is under way, as far as we know."""
+        return bool(self._consumer.group_metadata().state == MemberState.STABLE)
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         self._consumer.pause(*self._still_ours(partitions))

@@ -6,6 +6,7 @@ import time
 from typing import Any
 
 import kafka
+import kafka.errors
 
 CLIENT_VERSION = "3.0.12"
 
@@ -37,6 +38,15 @@ def survive_refused_connections(producer: kafka.KafkaProducer) -> None:
             return False
 
     client.await_ready = patient
+
+
+def close(producer: kafka.KafkaProducer, seconds: float) -> None:
+    """End a producer, whether or not its records arrive: the client gives up closing when they do not, and goes on."""
+    try:
+        producer.close(timeout=seconds)
+    except kafka.errors.KafkaError:
+        producer._sender.force_close()
+        producer._closed = True  # or it would try once more when it is collected
 
 
 def require_private_names(producer: kafka.KafkaProducer) -> None:

@@ -32,6 +32,7 @@ from service.kafka.consumer import MemberReplaced, Partition, Subscription
 
 TRANSACTION_TIMEOUT_MS = 15_000
 MAX_BYTES_IN_FLIGHT = 32 * 1024 * 1024
+MAX_REQUEST_BYTES = 90 * 1024 * 1024  # brokers take 100 MB in a request
 SETTLE_SECONDS = 30.0
 RECORD_OVERHEAD = 70  # bytes of framing that a record costs on top of its key and value
 
@@ -96,6 +97,8 @@ class _Outbox:
                 # One batch per partition is under way at a time: with the usual 64 KB, snapshots of 16 KB take twice as
                 # long. Well below the 1 MB that brokers accept by default.
                 "batch_size": 512 * 1024,
+                # The topics' own limits decide; a dead letter is larger than the record it is about.
+                "max_request_size": MAX_REQUEST_BYTES,
                 "allow_auto_create_topics": False,
                 "metrics_enabled": False,
                 **settings,
@@ -145,7 +148,7 @@ class _Outbox:
         self._bytes = 0
 
     def close(self) -> None:
-        self.producer.close(timeout=1)
+        guards.close(self.producer, 1.0)
 
     def _wait_until_below(self, limit: int) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
@@ -216,6 +219,10 @@ class Transactions:
         """Commit the cycle: its records first, all of them, then the offsets, then the transaction."""
         self._outbox.settle()
         if offsets:
+            if group_metadata.generation_id < 0:
+                # Shut out, and the client has heard of it: it now signs as nobody, whom brokers do not check.
+                self.abort()
+                raise CycleAborted("no longer a member of the group")
             try:
                 self._outbox.producer.send_offsets_to_transaction(_client_offsets(offsets), group_metadata)
             except CommitFailedError as error:

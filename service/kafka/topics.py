@@ -86,6 +86,12 @@ def retention_ms(connection: Connection, topic: str) -> int | None:
     return None if retention < 0 else retention
 
 
+def largest_record(connection: Connection, topic: str) -> int:
+    """Bytes of the largest record that a topic takes."""
+    with connection.admin() as admin:
+        return int(_config(admin, topic)["max.message.bytes"])
+
+
 def _partition_counts(admin: KafkaAdminClient, topics: Iterable[str]) -> dict[str, int]:
     counts = {}
     for topic in admin.describe_topics(sorted(topics)):

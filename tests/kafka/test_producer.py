@@ -96,6 +96,18 @@ def test_second_producer_with_the_same_id_shuts_the_first_one_out(
     assert subscription.committed([(source, 0)]) == {(source, 0): (2, "")}
 
 
+def test_member_that_knows_it_was_shut_out_commits_nothing(connection, producer, subscription, source, topic, group):
+    """Its client then signs without a generation, and brokers take that for a commit outside of groups."""
+    output = topic()
+    producer.begin()
+    producer.send(output, None, b"somebody else's to say")
+    subscription._consumer._coordinator.reset_generation()  # as the client does when its heartbeat is refused
+    with pytest.raises(CycleAborted, match="no longer a member"):
+        producer.commit({(source, 0): (3, "")}, subscription.group_metadata())
+    assert committed_values(connection, output) == []
+    assert subscription.committed([(source, 0)]) == {}
+
+
 def test_member_gone_from_the_group_aborts_the_cycle_only(connection, producer, subscription, source, topic, group):
     output = topic()
     gone = subscription.group_metadata()

@@ -15,6 +15,7 @@ from service import messages
 from service.mapping import decoder
 from service.partition import Partition, Rules, changelog_value, read_changelog_value
 from service.settings import RecordMapping, Rule, Settings
+from service.settings.rules import DetectorSettings
 from service.settings.times import TimePolicy
 from service.store import Saved, Store
 
@@ -248,3 +249,36 @@ def test_the_first_snapshots_of_a_fleet_are_spread_over_time(store):
     assert early == sorted(early)
     assert 15 < early[1] < 40
     assert early[-1] == 100
+
+
+def test_a_new_generation_begins_with_the_first_live_reading_and_is_saved_at_once(store):
+    """Readings that are replayed were another model's. The state is saved by the commit that announces the generation:
+    later restores have nothing to announce."""
+    records = stream(sensors=1, length=60)
+    old = partition(store)
+    old.begin(0, 0)
+    old.take(records[:20])
+    old.saved(old.snapshots(time.monotonic() + 1e6, 10))
+    other = Settings(rules=(Rule(detector_settings=DetectorSettings(hazard=(1.0, 200.0))),))
+    new = partition(store, other)
+    new.begin(40, 0, records[20:40])
+    assert new.in_memory == 0
+    outputs, _ = new.take(records[40:])
+    notice = messages.decode(outputs[0].value)
+    assert (notice.kind, notice.generation, notice.index) == ("new_generation", 1, None)
+    ((_, saved),) = new.snapshots(-1e9, 0)
+    assert (saved.generation, saved.next_offset) == (1, 60)
+
+
+def test_a_refused_reading_announces_no_generation(store):
+    old = partition(store)
+    old.begin(0, 0)
+    old.take(stream(sensors=1, length=5))
+    old.saved(old.snapshots(time.monotonic() + 1e6, 10))
+    new = partition(store, Settings(rules=(Rule(detector_settings=DetectorSettings(hazard=(1.0, 200.0))),)))
+    new.begin(5, 0)
+    ahead = record(5, "s0", 10**7, 1.0)._replace(timestamp=BEGIN * 1000)
+    outputs, _ = new.take([ahead])
+    assert [output.kind for output in outputs] == ["dead_letters"]
+    outputs, _ = new.take([record(6, "s0", 10, 1.0)])
+    assert messages.decode(outputs[0].value).kind == "new_generation"

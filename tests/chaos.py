@@ -1,0 +1,314 @@
+"""Faults under load, by a seed: workers and brokers that die, hang, come and go; what is published stays the same.
+
+    make chaos FAULTS=20 SEED=1
+
+Sensors are read by two to four workers while faults come. At the end everything that was published of each sensor, in
+the order of its offsets and without removing anything, is compared with what the sensor gives alone, without Kafka,
+cycles or faults.
+"""
+
+from __future__ import annotations
+
+import argparse
+import contextlib
+import json
+import random
+import re
+import signal
+import sys
+import tempfile
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import local_broker
+from kafka import KafkaProducer
+from worker_helpers import START, Service, WorkerProcess, eventually, first_difference, partition_of
+
+PARTITIONS = 6
+SENSORS = 24
+READINGS_PER_SECOND = 600
+WORKERS = 2  # as many as there are between faults, but for those that join
+MOST_WORKERS = 4
+
+IN_COMMIT = ("kill-before", "kill-after", "stop-before", "hang-before")
+KINDS = ("kill", "stop", "join", "leave", "broker-kill", "broker-restart", "broker-hang", *IN_COMMIT)
+
+Say = Callable[[str], None]
+
+
+@dataclass
+class Report:
+    """What happened."""
+
+    seed: int
+    faults: list[str] = field(default_factory=list)
+    readings: int = 0
+    records: int = 0  # published
+    rolled_back: int = 0
+    restores: int = 0
+    replayed: int = 0  # records
+    slowest_restore: float = 0.0
+    difference: str | None = None
+
+    def __str__(self) -> str:
+        kinds = ", ".join(f"{count} {kind}" for kind, count in Counter(self.faults).items())
+        told = (
+            f"seed {self.seed}: {len(self.faults)} faults ({kinds}), {self.readings} readings, {self.records} records "
+            f"published, {self.rolled_back} cycles rolled back, {self.restores} restores of partitions, "
+            f"{self.replayed} readings replayed, slowest restore {self.slowest_restore:.1f} s"
+        )
+        return told if self.difference is None else f"{told}\nDIFFERENT: seed {self.seed}, {self.difference}"
+
+
+def plan(faults: int, seed: int) -> list[str]:
+    """Faults in their order: every kind before one comes again, at least a quarter of them inside commits."""
+    draw = random.Random(seed)
+    found: list[str] = []
+    while len(found) < faults:
+        found += draw.sample(KINDS, len(KINDS))
+    return found[:faults]
+
+
+class Load:
+    """Readings of all sensors at a rate, until told to stop; a broker that is away delays them."""
+
+    def __init__(self, service: Service, seed: int) -> None:
+        self._service = service
+        self._draw = random.Random(seed)
+        self._stopping = threading.Event()
+        self.sent = 0
+        self._thread = threading.Thread(target=self._run, name="load", daemon=True)
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._thread.join(60.0)
+        assert not self._thread.is_alive(), "readings cannot be sent"
+
+    def _run(self) -> None:
+        producer = self._service.connection.build(
+            KafkaProducer, acks="all", enable_idempotence=True, linger_ms=5, delivery_timeout_ms=2**31 - 1
+        )
+        levels = [0.0] * SENSORS
+        step = 0
+        while not self._stopping.wait(SENSORS / READINGS_PER_SECOND):
+            for k in range(SENSORS):
+                if self._draw.random() < 0.01:
+                    levels[k] = self._draw.uniform(-30.0, 30.0)
+                sensor = f"sensor-{k}"
+                value = {"sensor": sensor, "time": START + step, "value": self._draw.gauss(levels[k], 1.0)}
+                producer.send(
+                    self._service.name, json.dumps(value).encode(), sensor.encode(),
+                    partition=partition_of(sensor, PARTITIONS),
+                )  # fmt: skip
+                self.sent += 1
+            step += 1
+        producer.flush(timeout=60.0)
+        producer.close()
+
+
+class Chaos:
+    """One run."""
+
+    def __init__(self, broker: local_broker.Broker, folder: Path, seed: int, say: Say, changelog: bool = True) -> None:
+        self.broker = broker
+        self.report = Report(seed)
+        self._say = say
+        self._draw = random.Random(seed)
+        self._environment = {} if changelog else {"CHANGELOG": "off"}
+        name = f"chaos-{seed}-{folder.name}"
+        self.service = Service(
+            broker.bootstrap, folder, name,
+            rules=[{"match": "*", "window": {"readings": 10}}],
+            worker={
+                "snapshot_within_s": 2.0, "cycle_s": 0.1, "transaction_timeout_s": 5.0, "watchdog_s": 20.0,
+                "store": str(folder / "store"),
+            },
+        )  # fmt: skip
+
+    def run(self, faults: Sequence[str]) -> Report:
+        replication = 3 if len(self.broker.nodes) > 1 else 1
+        self.service.configure(topics={"replication": replication})
+        self.service.create_topics(PARTITIONS, replication)
+        with self.service:
+            load = Load(self.service, self.report.seed)
+            self._fill_up()
+            self._wait_for_progress()
+            for fault in faults:
+                self._say(f"{len(self.report.faults) + 1}: {fault}")
+                self._do(fault)
+                self.report.faults.append(fault)
+                time.sleep(self._draw.uniform(0.2, 1.5))  # the load goes on, at some other point of a cycle
+                self._fill_up()
+            load.stop()
+            self.report.readings = load.sent
+            self._say("waiting until everything is read")
+            self._fill_up()
+            eventually(self._is_done, 90.0, f"seed {self.report.seed}: all input committed")
+            for worker in self._running():
+                worker.stop()
+            self._compare()
+        self._read_logs()
+        return self.report
+
+    # Faults
+
+    def _do(self, fault: str) -> None:
+        if fault in IN_COMMIT:
+            self._in_commit(fault)
+        else:
+            getattr(self, "_" + fault.replace("-", "_"))()
+
+    def _kill(self) -> None:
+        self._any_worker().kill()
+
+    def _stop(self) -> None:
+        """Stopped for longer than its session lasts, or not as long."""
+        worker = self._any_worker()
+        worker.signal(signal.SIGSTOP)
+        time.sleep(self._draw.choice((1.0, 4.5)))
+        worker.signal(signal.SIGCONT)
+
+    def _join(self) -> None:
+        if len(self._running()) == MOST_WORKERS:
+            self._leave()
+        self._start()
+
+    def _leave(self) -> None:
+        self._any_worker().stop()
+
+    def _broker_kill(self) -> None:
+        self._some_node().kill()
+        time.sleep(self._draw.uniform(0.0, 2.0))
+        self.broker.start()
+
+    def _node_kill(self) -> None:
+        """A node of a cluster, for good."""
+        self._some_node().kill()
+
+    def _broker_restart(self) -> None:
+        self._some_node().stop()
+        self.broker.start()
+
+    def _broker_hang(self) -> None:
+        node = self._some_node()
+        node.pause()
+        time.sleep(self._draw.uniform(1.0, 5.0))
+        node.resume()
+
+    def _in_commit(self, fault: str) -> None:
+        """Between the offsets of a cycle and the return of its commit."""
+        worker = self._any_worker()
+        node = self._some_node()
+        order = worker.fault_file.with_suffix(".order")
+        order.write_text(f"{fault} {node.pid}", encoding="utf-8")
+        order.rename(worker.fault_file)  # whole, or not there
+        eventually(lambda: not worker.fault_file.exists() or not worker.running, 60.0, f"{fault}: a commit")
+        worker.fault_file.unlink(missing_ok=True)
+        if fault == "stop-before":
+            # longer than its session: others have its partitions, and wait for this transaction
+            time.sleep(self._draw.choice((3.5, 7.0)))
+            worker.signal(signal.SIGCONT)
+        elif fault == "hang-before":
+            time.sleep(self._draw.choice((1.0, 4.0)))
+            node.resume()
+
+    # Workers
+
+    def _running(self) -> list[WorkerProcess]:
+        return [worker for worker in self.service.workers if worker.running]
+
+    def _any_worker(self) -> WorkerProcess:
+        ready = [worker for worker in self._running() if worker.said("restored in")]
+        return self._draw.choice(ready or self._running())
+
+    def _start(self) -> None:
+        worker = self.service.start(faulty=True, **self._environment)
+        worker.wait_until_said("reading ", 120.0)
+
+    def _fill_up(self) -> None:
+        while len(self._running()) < WORKERS:
+            self._start()
+
+    def _some_node(self) -> local_broker.Node:
+        """The broker, or one node of a cluster."""
+        return self._draw.choice([node for node in self.broker.nodes if node.running])
+
+    # Outcome
+
+    def _wait_for_progress(self) -> None:
+        eventually(lambda: sum(self.service.committed().values()) > 0, 60.0, "the first commit")
+
+    def _is_done(self) -> bool:
+        self._fill_up()
+        return self.service.caught_up()
+
+    def _compare(self) -> None:
+        found = self.service.outputs()
+        self.report.records = sum(len(values) for sensors in found.values() for values in sensors.values())
+        self.report.difference = first_difference(self.service.expected(), found)
+
+    def _read_logs(self) -> None:
+        for worker in self.service.workers:
+            self.report.rolled_back += len(worker.said("cycle rolled back")) + len(
+                worker.said("going on from the last")
+            )
+            for line in worker.said("restored in"):
+                replayed, seconds = re.findall(r"(\d+) records replayed, restored in ([0-9.]+) s", line)[0]
+                self.report.restores += 1
+                self.report.replayed += int(replayed)
+                self.report.slowest_restore = max(self.report.slowest_restore, float(seconds))
+
+
+@contextlib.contextmanager
+def impatient(broker: local_broker.Broker):
+    """The broker, started, with a coordinator that ends transactions soon after their time is up."""
+    for node in broker.nodes:
+        with node.properties.open("a", encoding="utf-8") as file:
+            file.write("\ntransaction.abort.timed.out.transaction.cleanup.interval.ms=500\n")
+    with broker:
+        yield broker
+
+
+def run(
+    folder: Path,
+    faults: Sequence[str],
+    seed: int,
+    *,
+    nodes: int = 1,
+    changelog: bool = True,
+    say: Say = lambda line: None,
+) -> Report:
+    """A run on a broker of its own."""
+    made = local_broker.single(folder / "broker") if nodes == 1 else local_broker.three_nodes(folder / "broker")
+    with impatient(made) as broker:
+        return Chaos(broker, folder / "workers", seed, say, changelog).run(faults)
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    parser = argparse.ArgumentParser(description="Faults under load; says whether anything came out differently.")
+    parser.add_argument("--faults", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--nodes", type=int, choices=(1, 3), default=1)
+    parser.add_argument("--no-changelog", action="store_true", help="switch changelog writes off: must be found out")
+    parser.add_argument("--folder", type=Path, help="where logs stay (default: a temporary folder)")
+    arguments = parser.parse_args(argv)
+    with tempfile.TemporaryDirectory() as temporary:
+        report = run(
+            (arguments.folder or Path(temporary)).absolute(),
+            plan(arguments.faults, arguments.seed),
+            arguments.seed,
+            nodes=arguments.nodes,
+            changelog=not arguments.no_changelog,
+            say=lambda line: print(f"{time.strftime('%H:%M:%S')} {line}", flush=True),
+        )
+    print(report)
+    return 0 if report.difference is None else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())
