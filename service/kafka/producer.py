@@ -11,6 +11,7 @@ one, ``MemberReplaced``, ends the worker: another one runs under its name.
 
 from __future__ import annotations
 
+import contextlib
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -145,7 +146,9 @@ class _Outbox:
         self._bytes = 0
 
     def close(self) -> None:
-        self.producer.close(timeout=1)
+        # With brokers away what is queued cannot be flushed; it belongs to no commit.
+        with contextlib.suppress(KafkaError):
+            self.producer.close(timeout=1)
 
     def _wait_until_below(self, limit: int) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
