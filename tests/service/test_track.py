@@ -10,7 +10,7 @@ from service import messages
 from service.readings import BadRecord, Reading
 from service.settings.rules import Alarms, DetectorSettings, Rule, Window
 from service.settings.times import TimePolicy
-from service.track import REMEMBERED, Track, TrackError, counts, prepare_rule
+from service.track import REMEMBERED, Track, TrackError, prepare_rule, tally
 
 SECOND = 1_000_000
 BEGIN = 1_700_000_000 * SECOND
@@ -29,7 +29,8 @@ def feed(track, batch):
     """Judge and take readings; returns the bytes of what was published, events and states."""
     accepted = []
     for reading in batch:
-        values = track.prepare(reading)
+        prepare = track.prepared.prepare
+        values = reading.values if prepare is None else prepare(reading.values)
         missing = track.judge(reading, reading.time // 1000)
         accepted.append((reading.time, values, missing))
     published = track.take(accepted)
@@ -115,7 +116,8 @@ def test_missing_steps_are_inserted_and_counted():
     batch = readings(steps(length=40))
     track, _, _ = run(rule, batch[:50] + batch[53:], 9)
     assert (track.accepted, track.inserted, track.index) == (117, 3, 119)
-    assert counts(track.dump()) == (0, 117, 3)
+    found = tally(track.dump())
+    assert (found.generation, found.accepted, found.inserted, found.final_index) == (0, 117, 3, 119)
     detector = hs.OnlineDetector()
     values = steps(length=40)
     values[50:53] = np.nan
@@ -139,7 +141,7 @@ def test_readings_are_refused_with_a_reason_and_leave_no_trace():
             track.judge(reading, timestamp or reading.time // 1000)
         assert refused.value.reason == reason
     with pytest.raises(BadRecord, match="log takes numbers above 0"):
-        track.prepare(batch[100]._replace(values=(-1.0,)))
+        track.prepared.prepare((-1.0,))
     assert track.dump() == before
 
 
