@@ -11,7 +11,6 @@ one, ``MemberReplaced``, ends the worker: another one runs under its name.
 
 from __future__ import annotations
 
-import contextlib
 import time
 from collections import deque
 from collections.abc import Mapping
@@ -149,9 +148,7 @@ class _Outbox:
         self._bytes = 0
 
     def close(self) -> None:
-        # With brokers away what is queued cannot be flushed; it belongs to no commit.
-        with contextlib.suppress(KafkaError):
-            guards.close(self.producer, 1.0)
+        guards.close(self.producer, 1.0)  # with brokers away what is queued is dropped: it belongs to no commit
 
     def _wait_until_below(self, limit: int) -> None:
         deadline = time.monotonic() + SETTLE_SECONDS
