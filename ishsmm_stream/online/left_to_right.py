@@ -103,12 +103,14 @@ class LeftToRight:
         self.least_share = least_share
         self.filter = run_length.make_run_length(len(hazard.prior), cap, lag, min(parents, cap))
         self.memory = predictors.make_memory(emission, cap)
+        self._open: list[ChangePoint] | None = None  # as of the last observation, once somebody has asked
 
     def extend(
         self, y: np.ndarray, is_still: np.ndarray, first: int, policy: AlarmPolicy, watch: Watch, stops: bool = False
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """Take rows from ``first`` on in (those before it are only looked back at), where it ``stops`` only up to the
         first that causes an event; returns events, settled rows and the next row."""
+        self._open = None
         rows = len(y) - first
         events = np.empty((alarms.MOST_EVENTS * rows, alarms.EVENT_NUMBERS))
         settled = np.empty((rows + len(self.filter.record_slot), 4))
@@ -149,6 +151,11 @@ class LeftToRight:
 
     def open_change_points(self) -> list[ChangePoint]:
         """The change points of the most probable path that are not settled yet."""
+        if self._open is None:
+            self._open = self._find_open()
+        return list(self._open)
+
+    def _find_open(self) -> list[ChangePoint]:
         path = smoothing.most_probable_path(self.filter)
         first = max(0, self.time - len(self.filter.record_slot))
         probability = self.change_probability()
@@ -191,6 +198,7 @@ class LeftToRight:
 
     def load(self, arrays: dict[str, np.ndarray]) -> None:
         """Become what ``arrays`` describe."""
+        self._open = None
         run_length.unpack(self.filter, arrays)
         predictors.unpack(self.emission, self.memory, self._count, arrays)
 
