@@ -202,6 +202,7 @@ class Transactions:
 
     def begin(self) -> None:
         self._outbox.forget()
+        guards.forget_refused_offsets(self._outbox.producer)
         self._lost_on_error("begin", self._outbox.producer.begin_transaction)
 
     def send(
