@@ -61,6 +61,7 @@ _RESTORES_A_CYCLE = 1.0
 _RESTORE_PATIENCE, _RESTORE_AGAIN = 1.0, 1.0
 _MEMORY_LOOKED_AT_EVERY = 5.0
 _KIB = 1024
+_LARGEST_RECORD = _KIB**2
 # Bytes that a batch of one record costs on top of its key and value, with room to spare.
 _FRAMING = 256
 
@@ -261,10 +262,12 @@ class Worker:
         wait = _FIRST_WAIT
         while True:
             try:
+                # a dead letter is larger than the record that it is about
+                room = {"max_request_size": max(_LARGEST_RECORD, self._largest_letter + _FRAMING)}
                 if self.settings.kafka.delivery == "at-least-once":
-                    return AtLeastOnce(self._connection, self._subscription)
+                    return AtLeastOnce(self._connection, self._subscription, **room)
                 timeout = int(self.settings.worker.transaction_timeout_s * 1000)
-                return Transactions(self._connection, self._transactional_id, transaction_timeout_ms=timeout)
+                return Transactions(self._connection, self._transactional_id, transaction_timeout_ms=timeout, **room)
             except (ProducerLost, ConnectionProblem) as problem:
                 if self._stopping.is_set():
                     raise

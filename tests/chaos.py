@@ -30,7 +30,7 @@ from worker_helpers import START, Service, WorkerProcess, eventually, first_diff
 
 PARTITIONS = 6
 SENSORS = 24
-READINGS_PER_SECOND = 600
+READINGS_PER_SECOND = 400
 WORKERS = 2  # as many as there are between faults, but for those that join
 MOST_WORKERS = 4
 
@@ -223,12 +223,16 @@ class Chaos:
         return [worker for worker in self.service.workers if worker.running]
 
     def _any_worker(self) -> WorkerProcess:
-        ready = [worker for worker in self._running() if worker.said("restored in")]
-        return self._draw.choice(ready or self._running())
+        """One that has had partitions; a new one takes seconds to get there, while faults go on."""
+
+        def ready() -> list[WorkerProcess]:
+            self._fill_up()
+            return [worker for worker in self._running() if worker.said("restored in")]
+
+        return self._draw.choice(eventually(ready, 120.0, "a worker with partitions"))
 
     def _start(self) -> None:
-        worker = self.service.start(faulty=True, **self._environment)
-        worker.wait_until_said("reading ", 120.0)
+        self.service.start(faulty=True, **self._environment)
 
     def _fill_up(self) -> None:
         while len(self._running()) < WORKERS:

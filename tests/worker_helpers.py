@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 from kafka.structs import TopicPartition
 
 from service import mapping as mappings
@@ -118,9 +119,12 @@ class Service:
     # where things stand
 
     def committed(self, topic: str | None = None) -> dict[int, int]:
-        """Offsets that the group has committed, by partition."""
+        """Offsets that the group has committed, by partition; none while its coordinator is being made."""
         with self.connection.admin() as admin:
-            told = admin.list_group_offsets([self.name])[self.name]
+            try:
+                told = admin.list_group_offsets([self.name])[self.name]
+            except (CoordinatorNotAvailableError, CoordinatorLoadInProgressError, NotCoordinatorError):
+                return {}
         topic = topic or self.name
         return {place.partition: found.offset for place, found in told.items() if place.topic == topic}
 

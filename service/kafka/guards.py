@@ -40,6 +40,11 @@ def survive_refused_connections(producer: kafka.KafkaProducer) -> None:
     client.await_ready = patient
 
 
+def forget_refused_offsets(producer: kafka.KafkaProducer) -> None:
+    """Drop the offsets of a cycle that was refused: the client keeps them, and commits them with the next cycle."""
+    producer._transaction_manager._pending_txn_offset_commits.clear()
+
+
 def close(producer: kafka.KafkaProducer, seconds: float) -> None:
     """End a producer, whether or not its records arrive: the client gives up closing when they do not, and goes on."""
     try:
@@ -55,6 +60,7 @@ def require_private_names(producer: kafka.KafkaProducer) -> None:
     for owner, name in (
         (sender, "_client"),
         (sender, "_maybe_send_pending_request"),
+        (sender, "force_close"),
         (producer, "_transaction_manager"),
     ):
         if not hasattr(owner, name):

@@ -32,7 +32,6 @@ from service.kafka.consumer import MemberReplaced, Partition, Subscription
 
 TRANSACTION_TIMEOUT_MS = 15_000
 MAX_BYTES_IN_FLIGHT = 32 * 1024 * 1024
-MAX_REQUEST_BYTES = 90 * 1024 * 1024  # brokers take 100 MB in a request
 SETTLE_SECONDS = 30.0
 RECORD_OVERHEAD = 70  # bytes of framing that a record costs on top of its key and value
 
@@ -97,8 +96,6 @@ class _Outbox:
                 # One batch per partition is under way at a time: with the usual 64 KB, snapshots of 16 KB take twice as
                 # long. Well below the 1 MB that brokers accept by default.
                 "batch_size": 512 * 1024,
-                # The topics' own limits decide; a dead letter is larger than the record it is about.
-                "max_request_size": MAX_REQUEST_BYTES,
                 "allow_auto_create_topics": False,
                 "metrics_enabled": False,
                 **settings,
@@ -202,6 +199,7 @@ class Transactions:
 
     def begin(self) -> None:
         self._outbox.forget()
+        guards.forget_refused_offsets(self._outbox.producer)
         self._lost_on_error("begin", self._outbox.producer.begin_transaction)
 
     def send(

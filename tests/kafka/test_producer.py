@@ -96,6 +96,21 @@ def test_second_producer_with_the_same_id_shuts_the_first_one_out(
     assert subscription.committed([(source, 0)]) == {(source, 0): (2, "")}
 
 
+def test_offsets_of_a_refused_cycle_do_not_come_with_the_next_one(
+    connection, producer, subscription, source, topic, group
+):
+    """The client would send them again: a worker that came back set offsets of partitions that were another's now."""
+    other = topic()
+    member = subscription.group_metadata()
+    stale = member._replace(generation_id=member.generation_id + 7)
+    producer.begin()
+    with pytest.raises(CycleAborted):
+        producer.commit({(source, 0): (1, "stale")}, stale)
+    producer.begin()
+    producer.commit({(other, 0): (5, "")}, member)
+    assert subscription.committed([(source, 0), (other, 0)]) == {(other, 0): (5, "")}
+
+
 def test_member_that_knows_it_was_shut_out_commits_nothing(connection, producer, subscription, source, topic, group):
     """Its client then signs without a generation, and brokers take that for a commit outside of groups."""
     output = topic()
