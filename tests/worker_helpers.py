@@ -332,7 +332,8 @@ def alone(settings: Settings, found: Iterable[Any], mapping: RecordMapping) -> O
                 tracks[one.sensor] = Track(one.sensor, prepared[id(rule)])
             track = tracks[one.sensor]
             try:
-                values = track.prepare(one)
+                prepare = track.prepared.prepare
+                values = one.values if prepare is None else prepare(one.values)
                 missing = track.judge(one, record.timestamp)
             except BadRecord:
                 continue

@@ -288,14 +288,19 @@ def once_available(ask: Callable[[], Answer]) -> Answer:
 
 @contextmanager
 def _network_log() -> Iterator[list[str]]:
-    """The client's warnings about the network inside the block; kept from the log, for the caller reports them."""
+    """Warnings about the network of the client that is built inside the block, kept from the log: the caller reports
+    them. Those of clients that were there before, told by their threads, go where they always go."""
     lines: list[str] = []
+    others = {thread.ident for thread in threading.enumerate()}
+    logger = logging.getLogger("kafka.net")
 
     class Keep(logging.Handler):
         def emit(self, record: logging.LogRecord) -> None:
-            lines.append(record.getMessage())
+            if record.thread in others and logger.parent is not None:
+                logger.parent.handle(record)
+            else:
+                lines.append(record.getMessage())
 
-    logger = logging.getLogger("kafka.net")
     keep, level, propagate = Keep(logging.WARNING), logger.level, logger.propagate
     logger.addHandler(keep)
     logger.setLevel(logging.WARNING)

@@ -2,10 +2,10 @@
 
 import numpy as np
 import pytest
-from online import engines
-from online.test_snapshot import CASES, said
 
 import ishsmm_stream as hs
+from online import engines
+from online.test_snapshot import CASES, said
 
 LENGTH = 400
 

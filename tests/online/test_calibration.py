@@ -7,10 +7,10 @@ to. Averages over independent streams of the difference are compared with 0, |z|
 
 import numpy as np
 import pytest
-from online import engines
 
 import ishsmm_stream as hs
 from ishsmm_stream.online.hazard import duration_hazard
+from online import engines
 
 NORMAL = hs.emissions.Normal(0.0, 0.1, 3.0, 3.0)
 SCALE = 24.0  # of the dwell's exponential rate: a segment goes on with probability SCALE / (1 + SCALE)

@@ -9,6 +9,13 @@ import sys
 
 import numpy as np
 import pytest
+
+import ishsmm_stream as hs
+from ishsmm_stream.batch.diagnostics import effective_sample_size
+from ishsmm_stream.online import alarms, beliefs
+from ishsmm_stream.online.chains import make_chains, make_plan
+from ishsmm_stream.online.particle_filter import advance
+from ishsmm_stream.online.rejuvenation import rejuvenate
 from online.recurring_streams import (
     CLOSE,
     MODEL,
@@ -20,13 +27,6 @@ from online.recurring_streams import (
     run,
     stream,
 )
-
-import ishsmm_stream as hs
-from ishsmm_stream.batch.diagnostics import effective_sample_size
-from ishsmm_stream.online import alarms, beliefs
-from ishsmm_stream.online.chains import make_chains, make_plan
-from ishsmm_stream.online.particle_filter import advance
-from ishsmm_stream.online.rejuvenation import rejuvenate
 
 # Every segmentation times every partition into states; see tests/batch/test_sample.py.
 Y8 = np.array([[-1.2], [-0.9], [1.6], [1.2], [2.0], [-1.1], [-0.8], [0.4]])

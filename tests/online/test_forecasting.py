@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from online import engines
 from scipy import stats
 
 import ishsmm_stream as hs
+from online import engines
 
 NORMAL = hs.emissions.Normal(1.0, 0.2, 2.0, 3.0)
 SCALE = 19.0  # hazard 1 / (1 + SCALE)

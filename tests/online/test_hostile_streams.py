@@ -4,9 +4,9 @@ import math
 
 import numpy as np
 import pytest
-from online import engines
 
 import ishsmm_stream as hs
+from online import engines
 
 
 def published(detector, events=()):

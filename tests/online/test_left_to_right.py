@@ -4,12 +4,12 @@ import math
 
 import numpy as np
 import pytest
-from online import engines, oracles
 from scipy import special
 
 import ishsmm_stream as hs
 from ishsmm_stream.online import adaptive
 from ishsmm_stream.online.hazard import duration_hazard, learned_hazard
+from online import engines, oracles
 
 # What the filter remembers of its lag is kept to 16 bits: measured 2e-6 at T = 500, 4e-6 with a learned hazard.
 SMOOTHED = 1e-5

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from online.recurring_streams import CLOSE, PAPER, run, stream
 
 import ishsmm_stream as hs
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.online.chains import FOLDED, TIME
+from online.recurring_streams import CLOSE, PAPER, run, stream
 
 NORMAL = hs.emissions.Normal(0.0, 0.1, 1.0, 1.0)
 DWELL = hs.durations.Poisson(1.0, 20.0)

@@ -2,12 +2,12 @@
 
 import numpy as np
 import pytest
-from online import engines
 
 import ishsmm_stream as hs
 from ishsmm_stream.online.detector import _LEAST_SHARE, _PARENTS
 from ishsmm_stream.online.hazard import duration_hazard, learned_hazard
 from ishsmm_stream.online.left_to_right import LeftToRight
+from online import engines
 
 NORMAL = hs.emissions.Normal(0.0, 0.1, 1.0, 1.0)
 HAZARD = learned_hazard(hs.priors.Beta(1.0, 500.0))

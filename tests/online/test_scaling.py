@@ -4,10 +4,10 @@ import math
 
 import numpy as np
 import pytest
-from online import engines
 
 import ishsmm_stream as hs
 from ishsmm_stream.online.scaling import Scaling, location_and_scale
+from online import engines
 
 
 def standardised(y, sizes=None, warm_up=10):

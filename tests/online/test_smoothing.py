@@ -4,7 +4,6 @@ import itertools
 
 import numpy as np
 import pytest
-from online import engines
 
 import ishsmm_stream as hs
 from ishsmm_stream.batch.change_points import list_change_points
@@ -12,6 +11,7 @@ from ishsmm_stream.online import smoothing
 from ishsmm_stream.online.detector import _LEAST_SHARE, _PARENTS
 from ishsmm_stream.online.hazard import duration_hazard
 from ishsmm_stream.online.left_to_right import LeftToRight
+from online import engines
 
 NORMAL = hs.emissions.Normal(0.0, 0.1, 2.0, 2.0)
 DWELL = hs.durations.Poisson(1.0, 20.0)

@@ -6,10 +6,10 @@ import struct
 
 import numpy as np
 import pytest
-from online import engines
 
 import ishsmm_stream as hs
 from ishsmm_stream.online import snapshot
+from online import engines
 
 NORMAL = hs.emissions.Normal(20.0, 0.1, 1.0, 1.0)
 DWELL = hs.durations.Poisson(1.0, 40.0)

@@ -1,0 +1,1 @@
+"""A package, so that its helpers are not mistaken for the benchmark of the same name."""
