@@ -12,6 +12,7 @@ Partitions come and go inside ``poll``; a new one is paused until the caller has
 from __future__ import annotations
 
 import logging
+import threading
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -92,7 +93,6 @@ class Subscription:
         self.group = group
         self.start_from = start_from
         self._from_earliest = frozenset(from_earliest)
-        self._changes = Changes()
 
         def knowing_its_topics(**settings: Any) -> KafkaConsumer:
             # One that joins before it has heard of its topics is given none of their partitions, for half a minute.
@@ -119,11 +119,11 @@ class Subscription:
                 **settings,
             },
         )
-        listener = _Listener(self._consumer, self._changes)
+        self._listener = _Listener(self._consumer)
         if pattern is not None:
-            self._consumer.subscribe(pattern=pattern, listener=listener)
+            self._consumer.subscribe(pattern=pattern, listener=self._listener)
         else:
-            self._consumer.subscribe(topics=sorted(topics), listener=listener)
+            self._consumer.subscribe(topics=sorted(topics), listener=self._listener)
 
     def poll(self, timeout: float) -> dict[Partition, list[Any]]:
         """Records of the partitions that are not paused; returns within about ``timeout`` seconds."""
@@ -145,9 +145,8 @@ class Subscription:
 
     def take_changes(self) -> Changes:
         """What came and went since the last call. A partition that came, went and came again is in both sets."""
-        taken = Changes(set(self._changes.assigned), set(self._changes.revoked))
-        self._changes.assigned.clear()
-        self._changes.revoked.clear()
+        with self._listener.lock:
+            taken, self._listener.changes = self._listener.changes, Changes()
         return taken
 
     def assignment(self) -> set[Partition]:
@@ -264,21 +263,23 @@ class Subscription:
 class _Listener(ConsumerRebalanceListener):
     """Notes what happens. Runs on the client's IO thread, where nothing that asks a broker may be called."""
 
-    def __init__(self, consumer: KafkaConsumer, changes: Changes) -> None:
+    def __init__(self, consumer: KafkaConsumer) -> None:
         self._consumer = consumer
-        self._changes = changes
+        self.changes = Changes()
+        self.lock = threading.Lock()
 
     def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
         for place in assigned:
             self._consumer.pause(place)
             # Any position: without one poll would look for it by itself, and fail where nothing is committed.
             self._consumer.seek(place, 0)
-            self._changes.assigned.add(place)
+        with self.lock:
+            self.changes.assigned.update(assigned)
 
     def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
-        for place in revoked:
-            self._changes.assigned.discard(place)
-            self._changes.revoked.add(place)
+        with self.lock:
+            self.changes.assigned.difference_update(revoked)
+            self.changes.revoked.update(revoked)
 
     def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
         self.on_partitions_revoked(lost)

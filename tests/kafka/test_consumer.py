@@ -36,8 +36,8 @@ def test_second_member_takes_over_some_partitions_only(connection, topic, group)
     first = Subscription(connection, group, [name], start_from="earliest", heartbeat_interval_ms=300)
     assert join(first, 4) == {(name, number) for number in range(4)}
     second = Subscription(connection, group, [name], start_from="earliest", heartbeat_interval_ms=300)
-    deadline = time.monotonic() + 20
-    while len(second.assignment()) < 2:
+    deadline = time.monotonic() + 30
+    while len(first.assignment()) != 2 or len(second.assignment()) != 2:
         assert time.monotonic() < deadline
         first.poll(0.1)
         second.poll(0.1)
