@@ -12,7 +12,7 @@ import math
 import re
 import unicodedata
 from collections.abc import Callable
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Annotated, Any, NoReturn
 
 import msgspec
@@ -31,6 +31,8 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?", re.ASCII)
 _MOST_DIGITS = 400  # beyond these no finite float begins, and Python refuses to convert thousands of them
 _LARGEST_ID = 10**40  # 128-bit identifiers written as numbers
 _ABSENT: Any = object()
+_NO_VALUE = ("", "nan", "na", "n/a", "null", "none")
+_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -187,15 +189,29 @@ class _Column:
     """A column by its name or number; has the interface of ``_Place``."""
 
     def __init__(self, text: str, columns: tuple[str, ...]) -> None:
-        self.text = f"column {text}"
         self._number = columns.index(text) if text in columns else int(text)
+        self.text = f"column {columns[self._number] if self._number < len(columns) else text}"
 
     def find(self, record: Any, reading: list[str]) -> Any:
         return reading[self._number] if self._number < len(reading) else _ABSENT
 
 
+class _OptionalColumn(_Column):
+    """A column of values that may be empty, in any of the usual spellings."""
+
+    def find(self, record: Any, reading: list[str]) -> Any:
+        found = super().find(record, reading)
+        return _ABSENT if found is _ABSENT or found.strip().lower() in _NO_VALUE else found
+
+
 def _csv_mapping(mapping: RecordMapping, limit: int) -> Decoder:
-    extract = _extractor(mapping, lambda text: _Column(text, mapping.columns), _parsed_number)
+    value_column = _OptionalColumn if mapping.optional else _Column
+    extract = _extractor(
+        mapping,
+        lambda text: _Column(text, mapping.columns),
+        _parsed_number,
+        lambda text: value_column(text, mapping.columns),
+    )
 
     def decode(key: bytes | None, value: bytes | None, timestamp: int) -> list[Reading]:
         text = _text(_present(value, limit))
@@ -215,14 +231,18 @@ def _csv_mapping(mapping: RecordMapping, limit: int) -> Decoder:
 
 
 def _extractor(
-    mapping: RecordMapping, place: Callable[[str], Any], number: Callable[[Any, str], float]
+    mapping: RecordMapping,
+    place: Callable[[str], Any],
+    number: Callable[[Any, str], float],
+    value_place: Callable[[str], Any] | None = None,
 ) -> Callable[[bytes | None, Any, Any, int], list[Reading]]:
     """The function that takes the readings out of one entry: one, or one for each field."""
-    sensor_places: list[Any] = [None if part == KEY else place(part) for part in split_unescaped(mapping.sensor, "/")]
+    parts = split_unescaped(mapping.sensor, "/") if mapping.sensor else []
+    sensor_places: list[Any] = [None if part == KEY else place(part) for part in parts]
     time_place = place(mapping.time) if mapping.time else None
-    value_places = [place(text) for text in mapping.values]
+    value_places = [(value_place or place)(text) for text in mapping.values]
     fields = mapping.fields
-    several = (len(value_places) > 1 or bool(mapping.names)) and not mapping.together
+    several = (len(value_places) > 1 or bool(mapping.names) or not sensor_places) and not mapping.together
 
     def sensor_of(key: bytes | None, record: Any, entry: Any) -> str:
         parts = [
@@ -256,7 +276,7 @@ def _extractor(
         found = []
         for field, value in zip(fields, numbers, strict=True):
             if value is not None:
-                name = f"{sensor}/{field}"
+                name = f"{sensor}/{field}" if sensor_places else field
                 check_sensor(name)
                 found.append(Reading(name, time, (value,)))
         return found
@@ -279,10 +299,10 @@ def _sensor_part(value: Any, place: str) -> str:
 def _foreign_time(value: Any, unit: str, place: str) -> int:
     if value is _ABSENT:
         raise BadRecord("no_time", f"nothing at {place}")
-    if unit == "rfc3339":
+    if unit in ("rfc3339", "utc"):
         if not isinstance(value, str):
             raise BadRecord("bad_time", f"{place} is RFC 3339, got {_shown(value)}")
-        return _moment(value)
+        return _moment(value) if unit == "rfc3339" else _moment_in_utc(value)
     if isinstance(value, str):  # 64-bit times are often written as text, since JavaScript has no such numbers
         value = int(value) if _is_whole(value) else _timed(value, place)
     if type(value) is not int and type(value) is not float:
@@ -375,6 +395,16 @@ def _moment(text: str) -> int:
         return _checked_time(microseconds(msgspec.convert(text, _Moment)))
     except msgspec.ValidationError:
         raise BadRecord("bad_time", f"no RFC 3339 time with its zone: {_shown(text)}") from None
+
+
+def _moment_in_utc(text: str) -> int:
+    """As ``_moment``; a time without a zone is one in UTC, and a date alone its beginning."""
+    text = text.strip()
+    try:
+        moment = msgspec.convert(text + "T00:00:00" if _DATE.fullmatch(text) else text, datetime)
+    except msgspec.ValidationError:
+        raise BadRecord("bad_time", f"no RFC 3339 time: {_shown(text)}") from None
+    return _checked_time(microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC)))
 
 
 def _number(value: Any, place: str) -> float:

@@ -29,18 +29,19 @@ class RecordMapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
     """
 
     format: Literal["ishsmm", "json", "number", "csv"] = "ishsmm"
-    # "key", a place, or several joined with "/"
+    # "key", a place, or several joined with "/"; "": the values' own names are the sensors
     sensor: str = KEY
     # a place; "" is the record's own timestamp
     time: str = ""
-    time_unit: Literal["s", "ms", "us", "ns", "rfc3339"] = "s"
+    # "utc": as rfc3339, and UTC where a time has no zone
+    time_unit: Literal["s", "ms", "us", "ns", "rfc3339", "utc"] = "s"
     # places; several are sensors of their own, named sensor/field. "" is the reading itself
     values: tuple[str, ...] = ("value",)
     # in place of the fields' own names
     names: tuple[str, ...] = ()
     # the values are channels of one sensor
     together: bool = False
-    # a field that is absent is passed over, so long as one is there
+    # a field that is absent, in CSV also an empty one, is passed over, so long as one is there
     optional: bool = False
     # the place of a list of readings; a list at the top needs none
     readings: str = ""
@@ -61,7 +62,9 @@ class RecordMapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             raise ValueError("optional takes false where together = true: the channels of a sensor come together")
         if not self.together and len(set(self.fields)) < len(self.fields):
             raise ValueError(f"values takes fields of different names, or names for them, got {', '.join(self.fields)}")
-        if not all(split_unescaped(self.sensor, "/")):
+        if self.together and not self.sensor:
+            raise ValueError("sensor takes a place where together = true: the channels are one sensor's")
+        if self.sensor and not all(split_unescaped(self.sensor, "/")):
             raise ValueError(f"sensor takes 'key', a place, or several joined with '/', got {self.sensor!r}")
         for place in (*split_unescaped(self.sensor, "/"), self.time, self.readings, *self.values):
             if place and not all(split_unescaped(place, ".")):
@@ -85,7 +88,7 @@ class RecordMapping(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
             raise ValueError("readings is for format = 'json'; every CSV line is a reading")
         if len(set(self.columns)) < len(self.columns):
             raise ValueError(f"columns takes different names, got {', '.join(self.columns)}")
-        sensor_columns = [part for part in split_unescaped(self.sensor, "/") if part != KEY]
+        sensor_columns = [part for part in split_unescaped(self.sensor, "/") if part and part != KEY]
         for column in [*sensor_columns, *([self.time] if self.time else []), *self.values]:
             if column not in self.columns and not column.isdecimal():
                 takes = f"one of {', '.join(self.columns)} or a number from 0" if self.columns else "a number from 0"

@@ -1,0 +1,1 @@
+"""Ways in for readings beside Kafka. Each hands on raw records; the worker decodes them."""
