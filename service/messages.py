@@ -155,23 +155,23 @@ def decode(data: bytes) -> Message:
 
 def schemas() -> dict[str, Any]:
     """The JSON Schema of each message by its type."""
-    return {name: _tidy(msgspec.json.schema(message)) for name, message in MESSAGES.items()}
+    return {name: tidy(msgspec.json.schema(message)) for name, message in MESSAGES.items()}
 
 
 def schema_components() -> dict[str, Any]:
     """The JSON Schemas of all structures by their names, for a document that keeps them under components/schemas."""
     _, components = msgspec.json.schema_components(MESSAGES.values(), ref_template="#/components/schemas/{name}")
-    return _tidy(components)
+    return tidy(components)
 
 
-def _tidy(schema: Any) -> Any:
+def tidy(schema: Any) -> Any:
     """The schema with the docstrings in it as running text."""
     if isinstance(schema, list):
-        return [_tidy(part) for part in schema]
+        return [tidy(part) for part in schema]
     if not isinstance(schema, dict):
         return schema
     return {
-        key: " ".join(part.split()) if key == "description" and isinstance(part, str) else _tidy(part)
+        key: " ".join(part.split()) if key == "description" and isinstance(part, str) else tidy(part)
         for key, part in schema.items()
     }
 

@@ -12,14 +12,14 @@ import math
 import struct
 import time
 import zlib
-from collections.abc import Callable, Iterable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, NamedTuple, Protocol
 
 from service import messages
 from service.mapping import Decoder
 from service.readings import BadRecord, Reading
 from service.settings import Settings
-from service.store import Saved, Store
+from service.store import Saved, SavedStates
 from service.track import PreparedRule, Track, TrackError, prepare_rule
 
 # next offset, newest reading time, generation
@@ -31,12 +31,23 @@ Pending = dict[str, list[tuple[int, tuple[float, ...], int]]]  # by sensor: time
 class Record(Protocol):
     """A record of the input."""
 
-    topic: str
-    partition: int
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
+    @property
+    def topic(self) -> str: ...
+
+    @property
+    def partition(self) -> int: ...
+
+    @property
+    def offset(self) -> int: ...
+
+    @property
+    def timestamp(self) -> int: ...
+
+    @property
+    def key(self) -> bytes | None: ...
+
+    @property
+    def value(self) -> bytes | None: ...
 
 
 class Output(NamedTuple):
@@ -45,6 +56,14 @@ class Output(NamedTuple):
     kind: str
     key: bytes
     value: bytes
+
+
+RecordDecoder = Callable[[Any], list[Reading]]  # of a record
+
+
+def decode_with(decode: Decoder) -> RecordDecoder:
+    """A decoder of records that are all of one kind."""
+    return lambda record: decode(record.key, record.value, record.timestamp)
 
 
 class Rules:
@@ -101,8 +120,8 @@ class Partition:
         self,
         number: int,
         rules: Rules,
-        decode: Decoder,
-        store: Store,
+        decode: RecordDecoder,
+        store: SavedStates,
         room_for_sensor: Callable[[], bool],
         snapshot_within: float = 60.0,
     ) -> None:
@@ -141,6 +160,22 @@ class Partition:
         """How many sensors have fallen silent."""
         return len(self._silent)
 
+    def look(self, sensor: str) -> Track | None:
+        """A sensor's track as it stands, to be looked at only; None where there is no such sensor."""
+        track = self._tracks.get(sensor)
+        if track is None and (saved := self._store.get(self.number, sensor)) is not None:
+            track = self._from(sensor, saved)
+        return track
+
+    def is_silent(self, sensor: str) -> bool:
+        """Whether a sensor has fallen silent."""
+        return sensor in self._silent
+
+    @property
+    def last_seen(self) -> Mapping[str, int]:
+        """Every sensor, and the time of its newest reading in microseconds."""
+        return self._last_seen
+
     def unsaved_from(self, saved: Iterable[str] = ()) -> int:
         """The first offset of the input that is in no snapshot, once the sensors ``saved`` are in one."""
         saved = set(saved)
@@ -176,7 +211,7 @@ class Partition:
             n_records += 1
             self.next_offset = record.offset + 1
             try:
-                readings = self._decode(record.key, record.value, record.timestamp)
+                readings = self._decode(record)
             except BadRecord as bad:
                 outputs.append(dead_letter(record, bad))
                 continue

@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple
+from typing import NamedTuple, Protocol
 
 
 class Saved(NamedTuple):
@@ -19,6 +19,18 @@ class Saved(NamedTuple):
     newest: int  # time of the newest reading, microseconds since the epoch
     generation: int
     state: bytes
+
+
+class SavedStates(Protocol):
+    """What a partition needs of the place where its sensors' states are saved."""
+
+    def put(self, partition: int, sensors: Iterable[tuple[str, Saved]]) -> None: ...
+
+    def get(self, partition: int, sensor: str) -> Saved | None: ...
+
+    def last_seen(self, partition: int) -> dict[str, int]: ...
+
+    def next_offsets(self, partition: int) -> dict[str, int]: ...
 
 
 class Store:

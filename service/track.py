@@ -199,7 +199,7 @@ class Track:
                 assert state is not None
                 published.events.extend(self._change_event(event, state) for event in events)
             if events or (closes and at == len(rows)):
-                published.states.append(self._state_record())
+                published.states.append(self.state_record())
 
     # Messages out
 
@@ -207,7 +207,8 @@ class Track:
         back = self.detector.time - 1 - index
         return self._times[-1 - back] if 0 <= back < len(self._times) else None
 
-    def _place(self, index: int) -> messages.Place:
+    def place(self, index: int) -> messages.Place:
+        """An observation, with its time where it is remembered."""
         return messages.place(index, self._time_of(index))
 
     def _change_event(self, event: hs.Event, state: hs.StateEstimate) -> messages.ChangeEvent:
@@ -222,7 +223,7 @@ class Track:
             summary = "no change after all"
         else:
             summary = words(before, after, self.rule.transform)
-        place = self._place(event.index)
+        place = self.place(event.index)
         return messages.ChangeEvent(
             id=messages.event_id(self.sensor, self.generation, event.alarm),
             sensor=self.sensor,
@@ -233,9 +234,9 @@ class Track:
             index=event.index,
             time=place.time,
             probability=messages.rounded(event.probability),
-            low=self._place(event.low),
-            high=self._place(event.high),
-            at=self._place(event.at),
+            low=self.place(event.low),
+            high=self.place(event.high),
+            at=self.place(event.at),
             before=before,
             after=after,
             summary=summary,
@@ -259,7 +260,8 @@ class Track:
             parameters = {"rate": parameters["mean"]}
         return messages.segment(parameters)
 
-    def _state_record(self) -> messages.StateRecord:
+    def state_record(self) -> messages.StateRecord:
+        """Where the sensor stands, after its first observation."""
         detector = self.detector
         state = detector.state
         assert state is not None
@@ -273,7 +275,7 @@ class Track:
             state=messages.State(
                 id=state.id,
                 name=self.rule.state_names.get(str(state.id)),
-                since=self._place(state.since),
+                since=self.place(state.since),
                 probability=messages.rounded(state.probability),
                 parameters=messages.rounded_parameters(state.parameters),
                 visits=state.visits,

@@ -15,7 +15,6 @@ from __future__ import annotations
 
 import logging
 import os
-import resource
 import socket
 import threading
 import time
@@ -43,25 +42,23 @@ from service.partition import (
     Rules,
     changelog_value,
     dead_letter,
+    decode_with,
     read_changelog_value,
 )
 from service.readings import BadRecord, encode_reading
 from service.settings import RecordMapping, Settings
 from service.store import Saved, Store
+from service.upkeep import Upkeep, warm_up
 
 log = logging.getLogger(__name__)
 
-# Snapshots that one cycle takes: a fleet that started at once is spread over cycles, 1 ms each.
-_SNAPSHOTS_A_CYCLE = 200
 # A worker that lost its producer waits this long before it tries again, at first and at most.
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
 # Seconds of restoring between two polls.
 _RESTORES_A_CYCLE = 1.0
 # A partition whose last owner left a transaction open is asked for this long, and again after this long.
 _RESTORE_PATIENCE, _RESTORE_AGAIN = 1.0, 1.0
-_MEMORY_LOOKED_AT_EVERY = 5.0
-_KIB = 1024
-_LARGEST_RECORD = _KIB**2
+_LARGEST_RECORD = 1024**2
 # Bytes that a batch of one record costs on top of its key and value, with room to spare.
 _FRAMING = 256
 
@@ -146,7 +143,7 @@ class Worker:
         self._begun: dict[Place, int] = {}
         self._n_partitions = 0
         self._largest_letter = 0  # bytes
-        self._memory_looked_at = 0.0
+        self._upkeep = Upkeep(settings, self.metrics, self._partitions)
 
     # Life
 
@@ -158,7 +155,7 @@ class Worker:
         """Work until told to stop."""
         settings = self.settings
         self._check()
-        self._warm_up()
+        warm_up(settings)
         store = Store(settings.worker.store / f"{self._name}.sqlite")
         health = self._serve_health()
         self._store = store
@@ -222,20 +219,6 @@ class Worker:
                 f"worker.snapshot_within_s = {settings.worker.snapshot_within_s:g} s and needs twice that: raise "
                 "retention.ms or lower snapshot_within_s"
             )
-
-    def _warm_up(self) -> None:
-        """Compile what the rules need before anybody waits for a heartbeat."""
-        began = time.monotonic()
-        seen = set()
-        for rule in (*self.settings.rules, self.settings.rule_for("")):
-            fingerprint = rule.inference_fingerprint()
-            if fingerprint not in seen:
-                seen.add(fingerprint)
-                detector = rule.detector()
-                detector.update_many([[0.0] * (rule.channels() or 1)] * 40)
-                assert detector.state is not None
-                type(detector).restore(detector.snapshot())
-        log.info("kernels of %d models ready after %.1f s", len(seen), time.monotonic() - began)
 
     def _subscribe(self) -> Subscription:
         kafka = self.settings.kafka
@@ -313,7 +296,7 @@ class Worker:
         busy = sum(map(len, records.values()))
         if self._work(records):
             self.metrics.cycle_seconds.observe(time.monotonic() - began)
-        self._make_room()
+        self._upkeep.make_room()
         # A transaction costs 10 ms whatever is in it: with little to do the next one waits for more.
         if busy < self.settings.worker.poll_records // 2 and self._due_to_restore() is None:
             self._stopping.wait(max(0.0, self.settings.worker.cycle_s - (time.monotonic() - began)))
@@ -336,7 +319,7 @@ class Worker:
                 outputs += [(self._partition_of(output, number), output) for output in found]
                 offsets[place] = self._position(place, taken[-1].offset + 1)
             total = Counts(*map(sum, zip(total, counts, strict=True)))
-        snapshots = self._due_snapshots(save_all)
+        snapshots = self._upkeep.due_snapshots(save_all)
         for place, offset in self._begun.items():
             offsets.setdefault(place, self._position(place, offset))
         touched = {number for topic, number in (*records, *self._begun) if topic == self._topic} | set(snapshots)
@@ -377,19 +360,6 @@ class Worker:
         if output.kind == "readings":
             return partition_of(output.key.decode(), self._n_partitions)
         return came_from % self._n_partitions
-
-    def _due_snapshots(self, save_all: bool) -> dict[int, list[tuple[str, Saved]]]:
-        now = time.monotonic()
-        # a little early, so that a commit that takes long is still in time
-        older_than = now if save_all else now - 0.95 * self.settings.worker.snapshot_within_s
-        found: dict[int, list[tuple[str, Saved]]] = {}
-        room = 10**9 if save_all else _SNAPSHOTS_A_CYCLE
-        for number, partition in self._partitions.items():
-            due = partition.snapshots(older_than, room)
-            if due:
-                found[number] = due
-                room -= len(due)
-        return found
 
     def _commit(
         self,
@@ -433,7 +403,7 @@ class Worker:
         self._to_restore |= {place: 0.0 for place in changes.assigned if place not in foreign}
         if changes.assigned or changes.revoked:
             log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
-        self._count_sensors()
+        self._upkeep.count_sensors()
 
     def _drop(self, number: int) -> None:
         self._partitions.pop(number, None)
@@ -493,7 +463,9 @@ class Worker:
         self._drop(number)
         self._read_changelog(number)
         within = self.settings.worker.snapshot_within_s
-        partition = Partition(number, self._rules, self._decode, self._store, self._has_room_for_sensor, within)
+        partition = Partition(
+            number, self._rules, decode_with(self._decode), self._store, self._upkeep.has_room_for_sensor, within
+        )
         replayed = (
             self._reader.records(topic, number, commit.unsaved_from, offset) if commit.unsaved_from < offset else ()
         )
@@ -518,33 +490,6 @@ class Worker:
                 newest[key.decode()] = read_changelog_value(value)
         self._store.put(number, newest.items())
 
-    # Limits
-
-    def _has_room_for_sensor(self) -> bool:
-        return sum(partition.sensors for partition in self._partitions.values()) < self.settings.limits.sensors
-
-    def _make_room(self) -> None:
-        """Move detectors to disk where there are too many, or too little memory."""
-        limits = self.settings.limits
-        held = sum(partition.in_memory for partition in self._partitions.values())
-        surplus = held - limits.detectors
-        now = time.monotonic()
-        if now - self._memory_looked_at > _MEMORY_LOOKED_AT_EVERY:
-            self._memory_looked_at = now
-            if _resident_mb() > limits.memory_mb:
-                surplus = max(surplus, held // 4)
-        for partition in self._partitions.values():
-            if surplus <= 0:
-                break
-            surplus -= partition.evict(surplus)
-
-    def _count_sensors(self) -> None:
-        partitions = self._partitions.values()
-        self.metrics.partitions.set(len(partitions))
-        self.metrics.sensors.set(sum(partition.sensors for partition in partitions))
-        self.metrics.detectors.set(sum(partition.in_memory for partition in partitions))
-        self.metrics.silent.set(sum(partition.silent for partition in partitions))
-
     # Leaving
 
     def _leave(self) -> None:
@@ -556,11 +501,3 @@ class Worker:
                 self._work({}, save_all=True)
             except (CycleAborted, ProducerLost) as problem:
                 log.warning("states are not saved, the next worker replays: %s", problem)
-
-
-def _resident_mb() -> float:
-    try:
-        with open("/proc/self/statm") as file:
-            return int(file.read().split()[1]) * resource.getpagesize() / _KIB**2
-    except OSError:  # not on Linux: the peak is the best there is
-        return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB

@@ -7,6 +7,12 @@ import os
 import signal
 import types
 from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from service.embedded.worker import Worker as EmbeddedWorker
+    from service.settings import Settings
+    from service.worker import Worker
 
 FORCED = 130
 
@@ -14,7 +20,12 @@ FORCED = 130
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("--config", type=Path, help="configuration file (TOML); ISHSMM_... variables come before it")
-    parser.add_argument("--log-level", default="INFO", choices=("DEBUG", "INFO", "WARNING", "ERROR"))
+    parser.add_argument(
+        "--embedded", action="store_true",
+        help="without a broker: a simulated plant, readings that are posted, and a SQLite file for everything",
+    )  # fmt: skip
+    parser.add_argument("--show", action="store_true", help="print events as they come (embedded sources)")
+    parser.add_argument("--log-level", choices=("DEBUG", "INFO", "WARNING", "ERROR"), help="default INFO")
     parser.set_defaults(run=run)
 
 
@@ -22,12 +33,16 @@ def run(arguments: argparse.Namespace) -> int:
     """Run the worker."""
     from service import logs
     from service.settings import load
-    from service.worker import Worker
 
-    settings = load(arguments.config, os.environ)
+    if arguments.embedded and arguments.config is not None:
+        raise ValueError("--embedded has a configuration of its own: give --config FILE with [source] instead")
+    shows = arguments.show or arguments.embedded
+    settings = load(_embedded_defaults() if arguments.embedded else arguments.config, os.environ)
     settings.check()
-    logs.start(arguments.log_level)
-    worker = Worker(settings)
+    if arguments.show and settings.source.is_kafka:
+        raise ValueError("--show is for embedded sources; with Kafka, `ishsmm-stream tail` follows the events")
+    logs.start(arguments.log_level or ("WARNING" if shows else "INFO"))
+    worker = _worker(settings, shows)
 
     def stop(_number: int, _frame: types.FrameType | None) -> None:
         # The first signal ends the worker in order, a second one at once, whichever it is.
@@ -39,3 +54,20 @@ def run(arguments: argparse.Namespace) -> int:
     signal.signal(signal.SIGINT, stop)
     worker.run()
     return 0
+
+
+def _embedded_defaults() -> Path:
+    import service.embedded
+
+    return Path(service.embedded.__file__).with_name("default.toml")
+
+
+def _worker(settings: Settings, shows: bool) -> Worker | EmbeddedWorker:
+    if settings.source.is_kafka:
+        from service.worker import Worker
+
+        return Worker(settings)
+    from service.embedded.show import shown_worker
+    from service.embedded.worker import Worker as EmbeddedWorker
+
+    return shown_worker(settings) if shows else EmbeddedWorker(settings)

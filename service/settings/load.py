@@ -184,7 +184,7 @@ def _joined(place: str, key: str) -> str:
 
 
 def _shown(value: Any, place: str) -> str:
-    if place.endswith("password"):
+    if place.endswith(("password", "token")):
         return "something else"
     text = repr(str(value) if isinstance(value, str) else value)
     return text if len(text) <= 80 else text[:77] + "..."

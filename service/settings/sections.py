@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ipaddress
 import re
 from datetime import datetime
 from pathlib import Path
@@ -59,14 +60,7 @@ class Security(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The password, from the file if it is in one; the line's end is no part of it."""
         if self.password_file is None:
             return self.password
-        try:
-            text = self.password_file.read_text(encoding="utf-8").rstrip("\r\n")
-        except (OSError, ValueError) as error:
-            reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
-            raise ValueError(f"kafka.security.password_file {self.password_file}: {reason}") from None
-        if not text:
-            raise ValueError(f"kafka.security.password_file {self.password_file}: the file is empty")
-        return text
+        return _read_secret("kafka.security.password_file", self.password_file)
 
     def missing_files(self) -> list[str]:
         """``name path`` of every file that is named and cannot be found."""
@@ -209,8 +203,50 @@ class Worker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
 
 class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Where /healthz, /readyz and /metrics answer."""
+    """Where the API, /healthz, /readyz and /metrics answer, and to whom."""
 
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
     # 0: none
     port: Port = 9108
+    # who asks for anything but the two probes shows it; needed where host is not this machine alone
+    token: Annotated[str, Meta(min_length=1)] | None = None
+    token_file: Path | None = None
+    # a larger body is refused
+    body_bytes: Annotated[int, Meta(ge=64, le=64 * 1024 * 1024)] = 1_048_576
+    # of one client's address; more are answered with 429
+    requests_per_s: Annotated[float, Meta(gt=0.0, le=1e6)] = 200.0
+
+    def __post_init__(self) -> None:
+        if self.token is not None and self.token_file is not None:
+            raise ValueError("token and token_file are given: keep one of them")
+        if self.port and not self.is_loopback and self.token is None and self.token_file is None:
+            raise ValueError(
+                f"host = {self.host!r} can be reached from other machines: that takes a token or token_file"
+            )
+
+    def __repr__(self) -> str:
+        return f"Http(host={self.host!r}, port={self.port}{'' if self.token is None else ', token=***'})"
+
+    @property
+    def is_loopback(self) -> bool:
+        """Whether only this machine can reach it."""
+        try:
+            return ipaddress.ip_address(self.host).is_loopback
+        except ValueError:
+            return self.host == "localhost"
+
+    def read_token(self) -> str | None:
+        """The token, from the file if it is in one."""
+        return self.token if self.token_file is None else _read_secret("http.token_file", self.token_file)
+
+
+def _read_secret(name: str, path: Path) -> str:
+    """A secret in a file; the line's end is no part of it."""
+    try:
+        text = path.read_text(encoding="utf-8").rstrip("\r\n")
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else "not UTF-8"
+        raise ValueError(f"{name} {path}: {reason}") from None
+    if not text:
+        raise ValueError(f"{name} {path}: the file is empty")
+    return text

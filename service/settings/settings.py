@@ -7,11 +7,13 @@ import msgspec
 from service.settings.mapping import RecordMapping
 from service.settings.rules import EVERY_SENSOR, IMPLIED, Rule
 from service.settings.sections import Http, Kafka, Limits, Topics, Worker
+from service.settings.sources import Source
 
 
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The whole configuration. Everything has a default."""
 
+    source: Source = Source()
     kafka: Kafka = Kafka()
     topics: Topics = Topics()
     mapping: RecordMapping = RecordMapping()
@@ -40,6 +42,9 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
                 rule.detector()
             except ValueError as error:
                 raise ValueError(f"rules[{i}] (match = {rule.match!r}): {error}") from None
+        self.http.read_token()
+        if not self.source.is_kafka:
+            return
         missing = self.kafka.security.missing_files()
         if missing:
             raise ValueError(f"kafka.security.{missing[0]}: there is no such file")

@@ -1,4 +1,4 @@
-"""``[source]``: where readings come from when it is not Kafka, and where the state is then."""
+"""``[source]``: where readings come from, and where the state is when it is not Kafka."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ import msgspec
 from msgspec import Meta
 
 AtLeastOne = Annotated[int, Meta(ge=1)]
-KAFKA = "kafka"
 
 
 class FileSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -45,3 +44,48 @@ class FileSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
         """Whether a header says what the columns are."""
         by_name = self.path is not None and self.path.suffix.lower() in (".csv", ".tsv")
         return self.format == "csv" or (self.format == "auto" and by_name)
+
+
+class Simulate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The demo plant."""
+
+    # readings a second of each sensor
+    rate: Annotated[float, Meta(gt=0.0, le=1000.0)] = 4.0
+    # another seed, other changes
+    seed: Annotated[int, Meta(ge=0)] = 0
+
+
+class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Kafka, or any of the others together: then one process does everything and a SQLite file holds it."""
+
+    kinds: tuple[Literal["kafka", "file", "stdin", "http", "simulate"], ...] = ("kafka",)
+    # of all but Kafka: the file that holds readings on their way, sensors' states, events
+    state: Path = Path("ishsmm-state.sqlite")
+    # readings that wait for the detectors; with more of them sources pause, and HTTP answers 429
+    backlog: AtLeastOne = 100_000
+    # events and dead letters that are kept, the newest
+    keep_events: AtLeastOne = 100_000
+    keep_dead_letters: AtLeastOne = 10_000
+    # end in order when file and stdin are read and everything is done
+    until_end: bool = False
+    file: FileSource = FileSource()
+    simulate: Simulate = Simulate()
+
+    def __post_init__(self) -> None:
+        if not self.kinds:
+            raise ValueError("kinds takes at least one of kafka, file, stdin, http, simulate, got none")
+        if len(set(self.kinds)) < len(self.kinds):
+            raise ValueError(f"kinds takes each once, got {', '.join(self.kinds)}")
+        if "kafka" in self.kinds and len(self.kinds) > 1:
+            raise ValueError(
+                f"kinds takes kafka alone, got {', '.join(self.kinds)}; POST /v1/readings then writes to the topic"
+            )
+        if "file" in self.kinds and self.file.path is None:
+            raise ValueError("kinds names file, which needs source.file.path")
+        if self.until_end and (self.file.follow or not set(self.kinds) <= {"file", "stdin"}):
+            raise ValueError("until_end takes sources with an end: stdin, and file without follow")
+
+    @property
+    def is_kafka(self) -> bool:
+        """Whether readings come from Kafka."""
+        return "kafka" in self.kinds

@@ -10,7 +10,7 @@ import pytest
 from running import committed, readings, running, send, settings_for, wait_for
 
 from service import cli
-from service.demo import PLANT, ticks
+from service.sources.plant import PLANT, ticks
 from service.tail import follow
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from service import messages
 from service.mapping import decoder
-from service.partition import Partition, Rules, changelog_value, read_changelog_value
+from service.partition import Partition, Rules, changelog_value, decode_with, read_changelog_value
 from service.settings import RecordMapping, Rule, Settings
 from service.settings.rules import DetectorSettings
 from service.settings.times import TimePolicy
@@ -56,7 +56,7 @@ def store(tmp_path):
 
 def partition(store, settings=Settings(), room=lambda: True):
     own = RecordMapping(partitioned_by_sensor=True)
-    return Partition(3, Rules(settings), decoder(own, 1_000_000), store, room)
+    return Partition(3, Rules(settings), decode_with(decoder(own, 1_000_000)), store, room)
 
 
 def by_sensor(outputs):

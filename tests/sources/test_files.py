@@ -99,7 +99,7 @@ def test_without_a_time_column_lines_have_the_time_at_which_they_were_read(tmp_p
 )
 def test_a_header_that_cannot_be_read_is_one_line(tmp_path, text, options, said):
     path = written(tmp_path, text)
-    with pytest.raises(ValueError, match="data.csv: ") as caught:
+    with pytest.raises(ValueError, match=r"data\.csv: ") as caught:
         reader(path, **options).read()
     assert said in str(caught.value)
 

@@ -1,0 +1,107 @@
+"""A sensor's posterior as the API answers it, taken between two cycles."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
+
+import numpy as np
+
+from service import messages
+from service.api.answers import AlarmNow, ChangePointNow, ForecastNow, SensorEntry, SensorPosterior
+from service.api.backend import Busy
+from service.partition import Partition
+from service.readings import rfc3339
+from service.track import Track
+
+_STEPS = 10  # of the forecast
+# Seconds that a question waits for the cycle to end.
+_PATIENCE = 10.0
+_Answer = TypeVar("_Answer")
+
+
+class Sensors:
+    """The sensors of a worker's partitions, for others to look at. ``lock`` is held by the worker while they change."""
+
+    def __init__(self, partitions: Mapping[int, Partition], lock: threading.Lock) -> None:
+        self._partitions = partitions
+        self._lock = lock
+
+    def one(self, name: str) -> SensorPosterior | None:
+        """What is known of a sensor; None where there is no such sensor."""
+
+        def look() -> SensorPosterior | None:
+            for partition in self._partitions.values():
+                track = partition.look(name)
+                if track is not None:
+                    return posterior(track, partition.is_silent(name))
+            return None
+
+        return self._between_cycles(look)
+
+    def page(self, after: str, limit: int) -> list[SensorEntry]:
+        """Sensors by name."""
+
+        def look() -> list[SensorEntry]:
+            found = [
+                (name, seen, partition.is_silent(name))
+                for partition in self._partitions.values()
+                for name, seen in partition.last_seen.items()
+                if name > after
+            ]
+            return [SensorEntry(name, rfc3339(seen), silent) for name, seen, silent in sorted(found)[:limit]]
+
+        return self._between_cycles(look)
+
+    def _between_cycles(self, look: Callable[[], _Answer]) -> _Answer:
+        if not self._lock.acquire(timeout=_PATIENCE):
+            raise Busy(f"the worker has been in a cycle for {_PATIENCE:g} s")
+        try:
+            return look()
+        finally:
+            self._lock.release()
+
+
+def posterior(track: Track, is_silent: bool) -> SensorPosterior:
+    """What a track knows."""
+    detector = track.detector
+    record = track.state_record() if track.index >= 0 else None
+    forecast = detector.forecast(_STEPS) if record is not None else None
+    return SensorPosterior(
+        sensor=track.sensor,
+        rule=track.rule.match,
+        labels=track.rule.labels,
+        generation=track.generation,
+        is_silent=is_silent,
+        accepted=track.accepted,
+        inserted=track.inserted,
+        index=track.index if track.index >= 0 else None,
+        time=None if track.newest is None else rfc3339(track.newest.time),
+        state=None if record is None else record.state,
+        run_length=None if record is None else record.run_length,
+        change_probability=None if record is None else record.change_probability,
+        n_states=detector.n_states,
+        change_points=[
+            ChangePointNow(
+                change.index, track.place(change.index).time, messages.rounded(change.probability),
+                track.place(change.low), track.place(change.high),
+            )
+            for change in detector.change_points
+        ],
+        alarms=[
+            AlarmNow(
+                messages.event_id(track.sensor, track.generation, alarm.number), alarm.index,
+                track.place(alarm.index).time, track.place(alarm.raised_at), alarm.status,
+            )
+            for alarm in detector.alarms
+        ],
+        forecast=None if forecast is None else ForecastNow(*map(_rows, forecast)),
+        recent=[] if record is None else record.recent,
+    )  # fmt: skip
+
+
+def _rows(values: Any) -> list[list[float | None]]:
+    table = np.asarray(values)
+    table = table.reshape(len(table), -1)
+    return [[messages.rounded(float(value)) for value in row] for row in table]

@@ -1,0 +1,1 @@
+"""The service in one process, without a broker: a SQLite file takes the place of the topics."""

@@ -1,0 +1,224 @@
+"""The worker without a broker: from the intake through detectors to the database, each cycle one transaction.
+
+    intake -> decode -> detectors -> events, states, dead letters, snapshots, position -> commit
+
+All sensors are one partition. A restore reads the sensors' snapshots and replays the intake that they have not seen,
+without publishing; records that every snapshot has seen are deleted from the intake.
+"""
+
+from __future__ import annotations
+
+import logging
+import sqlite3
+import threading
+import time
+from collections.abc import Callable
+from concurrent.futures import Future
+
+from service import mapping as mappings
+from service.api import server as api
+from service.api.answers import SensorEntry, SensorPosterior
+from service.api.backend import Behind, NotTaken, PostedReading, StoredEvent
+from service.api.posterior import Sensors
+from service.embedded import tables
+from service.embedded.database import Database
+from service.embedded.feeds import Feed, Planted
+from service.embedded.intake import Intake, IntakeRecord
+from service.health import Metrics
+from service.kafka import watchdog
+from service.partition import Partition, Rules
+from service.readings import Reading
+from service.settings import RecordMapping, Settings
+from service.upkeep import Upkeep, warm_up
+
+log = logging.getLogger(__name__)
+
+_PARTITION = 0
+_TRY_AGAIN = 1.0
+
+
+class Worker:
+    """Runs until it is told to ``stop``. ``planted`` and ``found`` are told of changes as they are made and found,
+    ``ready`` when the first record can come."""
+
+    hint = ""  # nothing to add where a sensor is not found
+
+    def __init__(
+        self, settings: Settings, planted: Planted = lambda *_: None, found: Callable[[bytes], None] = lambda _: None,
+        ready: Callable[[], None] = lambda: None,
+    ) -> None:  # fmt: skip
+        self.settings = settings
+        self.metrics = Metrics()
+        self._tell_planted, self._tell_found, self._tell_ready = planted, found, ready
+        self._rules = Rules(settings)
+        self._partitions: dict[int, Partition] = {}
+        self._upkeep = Upkeep(settings, self.metrics, self._partitions)
+        self._decoders: dict[int, mappings.Decoder] = {}
+        self._lock = threading.Lock()  # held while sensors change and until that is committed
+        self._sensors = Sensors(self._partitions, self._lock)
+        self._stopping = threading.Event()
+        self._last_cycle = time.monotonic()
+        self._is_ready = False
+        self._must_restore = True
+        self._began = 1
+
+    # Life
+
+    def stop(self) -> None:
+        """Finish the cycle, save what is unsaved, and leave."""
+        self._stopping.set()
+
+    def run(self) -> None:
+        """Work until told to stop, or until the sources have ended where the settings say so."""
+        source = self.settings.source
+        warm_up(self.settings)
+        self._database = Database(source.state)
+        self._intake = Intake(self._database)
+        self._own_format = self._intake.format_of(RecordMapping())
+        feeds = [Feed(kind, self.settings, self._intake, self._tell_planted) for kind in source.kinds if kind != "http"]
+        server = api.serve(self.settings, self)
+        try:
+            self._guarded(self._restore)
+            self._is_ready = not self._must_restore
+            self._tell_ready()
+            for feed in feeds:
+                feed.start()
+            while not self._stopping.is_set():
+                self._guarded(self._cycle)
+                self._look_at(feeds)
+            for feed in feeds:
+                feed.stop()
+            self._guarded(self._finish)
+        finally:
+            self._is_ready = False
+            if server is not None:
+                server.close()
+            self._intake.close()
+            self._database.close()
+            log.info("left")
+        for feed in feeds:
+            if feed.error is not None:
+                raise feed.error
+
+    def _look_at(self, feeds: list[Feed]) -> None:
+        """Stop when a source has failed, or when all have ended and that is to be the end."""
+        is_done = all(feed.is_over for feed in feeds) and self._intake.backlog == 0
+        if any(feed.error is not None for feed in feeds) or (self.settings.source.until_end and is_done):
+            self._stopping.set()
+
+    def _guarded(self, act: Callable[[], None]) -> None:
+        """Where the disk does not take a cycle, forget what is in memory, and try again from the last commit."""
+        try:
+            with watchdog.deadline(self.settings.worker.watchdog_s, "a cycle"):
+                if self._must_restore and act != self._restore:
+                    self._restore()
+                act()
+        except sqlite3.Error as error:
+            log.warning("cycle rolled back: %s", error)
+            self.metrics.aborts.inc()
+            self._must_restore = True
+            self._stopping.wait(_TRY_AGAIN)
+        self._last_cycle = time.monotonic()
+
+    # Cycles
+
+    def _cycle(self) -> None:
+        rhythm = self.settings.worker
+        self._intake.wait(rhythm.cycle_s)
+        began = time.monotonic()
+        records = self._intake.new_records(rhythm.poll_records)
+        if self._work(records):
+            self.metrics.cycle_seconds.observe(time.monotonic() - began)
+        self._upkeep.make_room()
+        self._upkeep.count_sensors()
+        # a commit waits for the disk whatever is in it: with little to do the next one waits for more
+        if len(records) < rhythm.poll_records // 2:
+            self._stopping.wait(max(0.0, rhythm.cycle_s - (time.monotonic() - began)))
+
+    def _work(self, records: list[IntakeRecord], save_all: bool = False) -> bool:
+        """One transaction: what came, what is due. Returns whether there was any."""
+        source, partition = self.settings.source, self._partitions[_PARTITION]
+        with self._lock:
+            outputs, counts = partition.take(records)
+            snapshots = self._upkeep.due_snapshots(save_all).get(_PARTITION, [])
+            if not records and not snapshots:
+                return False
+            unsaved_from = partition.unsaved_from([sensor for sensor, _ in snapshots])
+            standing = tables.Position(partition.next_offset, unsaved_from, partition.clock, self._began)
+            tables.commit(self._database, outputs, snapshots, standing, source.keep_events, source.keep_dead_letters)
+            partition.saved(snapshots)
+            self._intake.worked_off(partition.next_offset)
+        self.metrics.committed(counts)
+        self.metrics.snapshots.inc(len(snapshots))
+        for output in outputs:
+            if output.kind == "events":
+                self._tell_found(output.value)
+        return True
+
+    def _finish(self) -> None:
+        """Save everything that is unsaved, so that the next start has nothing to replay."""
+        self._work([], save_all=True)
+
+    def _restore(self) -> None:
+        began = time.monotonic()
+        standing = tables.position(self._database)
+        partition = Partition(
+            _PARTITION, self._rules, self._decode, tables.SnapshotTable(self._database),
+            self._upkeep.has_room_for_sensor, self.settings.worker.snapshot_within_s,
+        )  # fmt: skip
+        with self._lock:
+            partition.begin(
+                standing.next_offset,
+                standing.clock,
+                self._intake.records(standing.unsaved_from, standing.next_offset),
+            )
+            self._partitions[_PARTITION] = partition
+            self._began = standing.began
+            self._intake.worked_off(standing.next_offset)
+            self._must_restore = False
+        self.metrics.restores.inc()
+        self.metrics.restore_seconds.set(time.monotonic() - began)
+        self._upkeep.count_sensors()
+        log.info(
+            "%d sensors, %d records replayed, restored in %.1f s",
+            partition.sensors, standing.next_offset - standing.unsaved_from, time.monotonic() - began,
+        )  # fmt: skip
+
+    def _decode(self, record: IntakeRecord) -> list[Reading]:
+        decode = self._decoders.get(record.format)
+        if decode is None:
+            mapping = self._intake.mapping_of(record.format)
+            decode = self._decoders[record.format] = mappings.decoder(mapping, self.settings.limits.record_bytes)
+        return decode(record.key, record.value, record.timestamp)
+
+    # What the API asks
+
+    def is_alive(self) -> bool:
+        """Whether cycles end."""
+        return time.monotonic() - self._last_cycle < self.settings.worker.watchdog_s
+
+    def is_ready(self) -> bool:
+        """Whether records are being worked off."""
+        return self._is_ready
+
+    def submit(self, readings: list[PostedReading], received: int) -> Future[int]:
+        """Append posted readings; the future has the last one's offset once they are on the disk."""
+        source = self.settings.source
+        if "http" not in source.kinds:
+            raise NotTaken("this service takes no readings over HTTP: add 'http' to source.kinds")
+        waiting = self._intake.backlog
+        if waiting > source.backlog:
+            raise Behind(f"{waiting:,} readings wait for the detectors, the limit is {source.backlog:,}")
+        return self._intake.append("http", self._own_format, [one.value for one in readings], received)
+
+    def events(self, after: int, limit: int, sensor: str | None, status: str | None) -> list[StoredEvent]:
+        """Events that were committed."""
+        return tables.events_after(self._database, after, limit, sensor, status)
+
+    def sensor(self, name: str) -> SensorPosterior | None:
+        """What is known of a sensor now."""
+        return self._sensors.one(name)
+
+    def sensors(self, after: str, limit: int) -> list[SensorEntry]:
+        """Sensors by name."""
+        return self._sensors.page(after, limit)

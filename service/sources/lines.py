@@ -1,0 +1,42 @@
+"""Lines of a pipe: cut from what comes, with a CSV header as the mapping where there is one."""
+
+from __future__ import annotations
+
+from service.settings.mapping import RecordMapping
+from service.settings.sources import FileSource
+from service.sources.header import mapping_of
+
+
+class LineSplitter:
+    """Whole lines out of pieces. ``mapping`` decodes them; of a line beyond ``limit`` so much is kept that the decoder
+    refuses it."""
+
+    def __init__(self, source: FileSource, mapping: RecordMapping, limit: int) -> None:
+        self.mapping = mapping
+        self._source = source
+        self._limit = limit
+        self._begun = b""
+        self._header: bytes | None = None
+        self._has_mapping = source.format != "csv"
+
+    def split(self, data: bytes) -> list[bytes]:
+        """The lines that are complete with ``data``; no data is the end, which completes the last one."""
+        *lines, begun = (self._begun + data).split(b"\n")
+        if not data and begun:
+            lines.append(begun)
+            begun = b""
+        self._begun = begun[: self._limit + 2]
+        found = [line[: self._limit + 2].removesuffix(b"\r") for line in lines if line.strip()]
+        return found if self._has_mapping else self._after_header(found)
+
+    def _after_header(self, lines: list[bytes]) -> list[bytes]:
+        if self._header is None and lines:
+            self._header, *lines = lines
+        if self._header is None or not lines:
+            return []
+        try:
+            self.mapping = mapping_of(self._header, lines[0], self._source)
+        except ValueError as error:
+            raise ValueError(f"stdin: {error}") from None
+        self._has_mapping = True
+        return lines
