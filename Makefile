@@ -18,8 +18,8 @@ $(STAMP): pyproject.toml
 	@$(BIN)/uv pip install --quiet --python $(BIN)/python --editable ".[$(EXTRAS)]"
 	@touch $(STAMP)
 
-run: setup  ## the demo: coal-mining disasters sampled, change points printed, a picture written
-	$(BIN)/ishsmm-stream demo
+run: setup  ## the service at work without a broker: a simulated plant, its changes as they are found, until Ctrl-C
+	@$(BIN)/ishsmm-stream serve --embedded
 
 test: lint broker  ## all tests
 	$(BIN)/python -m pytest -n auto -m "not long" -rs

@@ -120,7 +120,7 @@ def main() -> int:
             topics_command.create(settings)
             say("starting the worker: it compiles its kernels first, for a minute when it has never done so")
             with a_worker(settings):
-                say("a dozen sensors, 4 readings a second each; events as they are published; Ctrl-C ends it")
+                say("four dozen sensors, 4 readings a second each; events as they are published; Ctrl-C ends it")
                 show(settings, arguments.seconds)
                 say("stopping")
             return audit_command.show(settings)

@@ -41,7 +41,8 @@ class Store:
         for leftover in (path, Path(f"{path}-journal")):
             leftover.unlink(missing_ok=True)
         self._path = path
-        self._database = sqlite3.connect(path, isolation_level=None)
+        # the API looks at sensors from threads of its own, never while the worker does
+        self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)
         self._database.execute("PRAGMA journal_mode = OFF")
         self._database.execute("PRAGMA synchronous = OFF")
         self._database.execute(

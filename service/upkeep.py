@@ -8,7 +8,7 @@ import resource
 import time
 from collections.abc import Mapping
 
-from service.health import Metrics
+from service.metrics import Metrics
 from service.partition import Partition
 from service.settings import Settings
 from service.store import Saved

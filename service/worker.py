@@ -26,14 +26,20 @@ import msgspec
 
 from service import mapping as mappings
 from service import messages
-from service.health import HealthServer, Metrics
+from service.api import server as api
+from service.api.answers import SensorEntry, SensorPosterior
+from service.api.backend import PostedReading, StoredEvent
+from service.api.posterior import Sensors
+from service.api.recent import RecentEvents
 from service.kafka import topics as kafka_topics
 from service.kafka import watchdog
 from service.kafka.changelog import ChangelogReader, ReadStalled
 from service.kafka.connection import Connection, ConnectionProblem
 from service.kafka.consumer import BrokersAway, Subscription
 from service.kafka.consumer import Partition as Place
+from service.kafka.posting import Posting
 from service.kafka.producer import AtLeastOnce, CycleAborted, Producer, ProducerLost, Transactions
+from service.metrics import Metrics
 from service.partition import (
     Counts,
     Output,
@@ -120,6 +126,8 @@ def partition_of(sensor: str, partitions: int) -> int:
 class Worker:
     """Runs until it is told to ``stop``."""
 
+    hint = " by this worker: another one may have it"
+
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
         self.metrics = Metrics()
@@ -137,6 +145,10 @@ class Worker:
         self._is_ready = False
         self._must_roll_back = False
         self._partitions: dict[int, Partition] = {}
+        self._lock = threading.Lock()  # held while sensors change and until that is committed
+        self._sensors = Sensors(self._partitions, self._lock)
+        self._recent = RecentEvents()
+        self._posting = Posting(self._connection, settings)
         self._to_restore: dict[Place, float] = {}  # and when to try (monotonic)
         self._began: dict[Place, int] = {}
         # Begun and not committed: where they begin must not depend on who comes next, so the next commit says it.
@@ -157,7 +169,7 @@ class Worker:
         self._check()
         warm_up(settings)
         store = Store(settings.worker.store / f"{self._name}.sqlite")
-        health = self._serve_health()
+        server = api.serve(settings, self)
         self._store = store
         self._subscription = self._subscribe()
         self._member = self._subscription.group_metadata()
@@ -170,25 +182,10 @@ class Worker:
             self._leave()
         finally:
             self._is_ready = False
-            for closing in (self._subscription, self._producer, self._reader, store, health):
+            for closing in (server, self._posting, self._subscription, self._producer, self._reader, store):
                 if closing is not None:
                     closing.close()
             log.info("left")
-
-    def _serve_health(self) -> HealthServer | None:
-        http = self.settings.http
-        if http.port == 0:
-            return None
-        patience = self.settings.worker.watchdog_s
-        server = HealthServer(
-            http.host,
-            http.port,
-            self.metrics,
-            lambda: time.monotonic() - self._last_cycle < patience,
-            lambda: self._is_ready,
-        )
-        log.info("health and metrics on http://%s:%d", http.host, server.port)
-        return server
 
     def _check(self) -> None:
         """Refuse to start where it cannot work, with the reason."""
@@ -265,7 +262,8 @@ class Worker:
         try:
             with watchdog.deadline(self.settings.worker.watchdog_s, "a cycle"):
                 if self._must_roll_back:
-                    self._roll_back()
+                    with self._lock:
+                        self._roll_back()
                 self._cycle()
         except CycleAborted as aborted:
             log.warning("cycle rolled back: %s", aborted)
@@ -286,6 +284,14 @@ class Worker:
         records = self._subscription.poll(self.settings.worker.cycle_s)
         # Who we were when these came: the client may hear at any time that it was shut out, and then signs otherwise.
         self._member = self._subscription.group_metadata()
+        with self._lock:
+            self._take_in(records, began)
+        # A transaction costs 10 ms whatever is in it: with little to do the next one waits for more.
+        busy = sum(map(len, records.values()))
+        if busy < self.settings.worker.poll_records // 2 and self._due_to_restore() is None:
+            self._stopping.wait(max(0.0, self.settings.worker.cycle_s - (time.monotonic() - began)))
+
+    def _take_in(self, records: dict[Place, list[Record]], began: float) -> None:
         self._follow_assignment()
         # Not while the group decides who has what: the polls have to come soon, and what is restored may be another's.
         while self._subscription.is_stable and (waiting := self._due_to_restore()) is not None:
@@ -293,13 +299,9 @@ class Worker:
             if time.monotonic() - began > _RESTORES_A_CYCLE:
                 break
         self._is_ready = not self._to_restore
-        busy = sum(map(len, records.values()))
         if self._work(records):
             self.metrics.cycle_seconds.observe(time.monotonic() - began)
         self._upkeep.make_room()
-        # A transaction costs 10 ms whatever is in it: with little to do the next one waits for more.
-        if busy < self.settings.worker.poll_records // 2 and self._due_to_restore() is None:
-            self._stopping.wait(max(0.0, self.settings.worker.cycle_s - (time.monotonic() - began)))
 
     def _work(self, records: dict[Place, list[Record]], save_all: bool = False) -> bool:
         """One transaction: what came, what is due. Returns whether there was any."""
@@ -332,6 +334,7 @@ class Worker:
             return False
         self._commit(outputs, snapshots, offsets)
         self.metrics.committed(total)
+        self._recent.add(output.value for _, output in outputs if output.kind == "events")
         self._begun.clear()
         for number, saved_sensors in snapshots.items():
             self._partitions[number].saved(saved_sensors)
@@ -498,6 +501,33 @@ class Worker:
             return  # what is in memory was not committed
         with watchdog.deadline(self.settings.worker.stop_within_s, "stopping"):
             try:
-                self._work({}, save_all=True)
+                with self._lock:
+                    self._work({}, save_all=True)
             except (CycleAborted, ProducerLost) as problem:
                 log.warning("states are not saved, the next worker replays: %s", problem)
+
+    # What the API asks
+
+    def is_alive(self) -> bool:
+        """Whether cycles end."""
+        return time.monotonic() - self._last_cycle < self.settings.worker.watchdog_s
+
+    def is_ready(self) -> bool:
+        """Whether all partitions are being worked on."""
+        return self._is_ready
+
+    def submit(self, readings: list[PostedReading], received: int) -> int:
+        """Produce posted readings to the input topic; the last one's offset once all are acknowledged."""
+        return self._posting.send(readings, received)
+
+    def events(self, after: int, limit: int, sensor: str | None, status: str | None) -> list[StoredEvent]:
+        """Events that this worker has committed since it started."""
+        return self._recent.after(after, limit, sensor, status)
+
+    def sensor(self, name: str) -> SensorPosterior | None:
+        """What is known of one of its sensors now."""
+        return self._sensors.one(name)
+
+    def sensors(self, after: str, limit: int) -> list[SensorEntry]:
+        """Its sensors by name."""
+        return self._sensors.page(after, limit)

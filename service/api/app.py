@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import json
+import logging
 import time
 from collections.abc import Mapping
 from typing import Any
 
+import anyio
+import anyio.to_thread
 import msgspec
 from prometheus_client import CONTENT_TYPE_LATEST, generate_latest
 from starlette.applications import Starlette
@@ -28,10 +31,14 @@ from service.readings import rfc3339
 from service.settings import RecordMapping
 from service.settings.sections import Http
 
+log = logging.getLogger(__name__)
+
 MOST_AT_ONCE = 1000  # entries of a page
-# Seconds within which a body has to come, and within which readings have to be durable.
+# Seconds within which a body has to come.
 _BODY_WITHIN = 30.0
-_DURABLE_WITHIN = 15.0
+# Posts that wait to be durable at once; they share commits. And bodies of the largest size held in memory.
+_POSTS_AT_ONCE = 32
+_MOST_BODIES = 64
 _STATUSES = ("provisional", "confirmed", "relocated", "retracted", "silent", "back", "new_generation")
 _LARGEST = 2**63 - 1
 
@@ -69,6 +76,8 @@ class _Api:
         self._http = http
         self._backend = backend
         self._decode = mappings.decoder(RecordMapping(), record_bytes)
+        self._posts = anyio.CapacityLimiter(_POSTS_AT_ONCE)
+        self._bytes_in_flight = 0  # of bodies
         self._document = json.dumps(document(), indent=2).encode()
 
     # Readings
@@ -83,21 +92,25 @@ class _Api:
         body = await self._body(request)
         received = int(time.time() * 1000)
         try:
-            # beside the loop: a body of 1 MB takes tens of milliseconds
-            readings = await run_in_threadpool(posted_readings, body, kind in LINES, self._decode, received)
+            # on threads of their own: readings may wait for a disk or for brokers, and others shall not wait for them
+            accepted = await anyio.to_thread.run_sync(self._take, body, kind in LINES, received, limiter=self._posts)
         except BadBody as bad:
             raise Refused(400, bad.reason, bad.detail, bad.reading) from None
-        try:
-            durable = self._backend.submit(readings, received)
-            offset = await asyncio.wait_for(asyncio.shield(asyncio.wrap_future(durable)), _DURABLE_WITHIN)
         except Behind as behind:
             raise Refused(429, "behind", str(behind), headers={"Retry-After": "1"}) from None
         except NotTaken as reason:
             raise Refused(409, "not_taken", str(reason)) from None
         except Exception as error:
+            log.warning("posted readings are not stored: %s", error or type(error).__name__)
             detail = f"whether the readings are stored is not known: {str(error) or type(error).__name__}"
             raise Refused(503, "not_stored", detail, headers={"Retry-After": "1"}) from None
-        return _answer(Accepted(len(readings), offset))
+        finally:
+            self._bytes_in_flight -= len(body)
+        return _answer(accepted)
+
+    def _take(self, body: bytes, is_lines: bool, received: int) -> Accepted:
+        readings = posted_readings(body, is_lines, self._decode, received)
+        return Accepted(len(readings), self._backend.submit(readings, received))
 
     async def _body(self, request: Request) -> bytes:
         most = self._http.body_bytes
@@ -114,13 +127,19 @@ class _Api:
             async with asyncio.timeout(_BODY_WITHIN):
                 async for piece in request.stream():
                     body += piece
+                    self._bytes_in_flight += len(piece)
                     if len(body) > most:
                         raise oversized
-        except TimeoutError:
-            raise Refused(408, "too_slow", f"the body did not come within {_BODY_WITHIN:g} s") from None
-        except ClientDisconnect:
-            raise Refused(400, "incomplete", "the body has no end") from None
-        return bytes(body)
+                    if self._bytes_in_flight > _MOST_BODIES * most:
+                        raise Refused(429, "behind", "too many bodies at once", headers={"Retry-After": "1"})
+            return bytes(body)
+        except BaseException as error:
+            self._bytes_in_flight -= len(body)
+            if isinstance(error, TimeoutError):
+                raise Refused(408, "too_slow", f"the body did not come within {_BODY_WITHIN:g} s") from None
+            if isinstance(error, ClientDisconnect):
+                raise Refused(400, "incomplete", "the body has no end") from None
+            raise
 
     # Events
 

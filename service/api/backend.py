@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from concurrent.futures import Future
 from typing import NamedTuple, Protocol
 
 from service.api.answers import SensorEntry, SensorPosterior
-from service.health import Metrics
+from service.metrics import Metrics
 
 
 class PostedReading(NamedTuple):
@@ -47,7 +46,7 @@ class Backend(Protocol):
 
     def is_ready(self) -> bool: ...
 
-    def submit(self, readings: list[PostedReading], received: int) -> Future[int]: ...
+    def submit(self, readings: list[PostedReading], received: int) -> int: ...  # returns when they are durable
 
     def events(self, after: int, limit: int, sensor: str | None, status: str | None) -> list[StoredEvent]: ...
 

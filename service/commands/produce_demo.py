@@ -1,4 +1,4 @@
-"""``ishsmm-stream produce-demo``: readings of a dozen sensors with changes planted in them, until Ctrl-C."""
+"""``ishsmm-stream produce-demo``: readings of four dozen sensors with changes planted in them, until Ctrl-C."""
 
 from __future__ import annotations
 

@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from service import messages
 from service.api.backend import StoredEvent
+from service.api.recent import status_of
 from service.embedded.database import Database
 from service.partition import Output
 from service.store import Saved
@@ -92,10 +93,8 @@ def _keep_newest(writing: sqlite3.Connection, table: str, most: int) -> None:
 
 def _id_and_status(value: bytes) -> tuple[str | None, str]:
     event = messages.decode(value)
-    if isinstance(event, messages.ChangeEvent):
-        return event.id, event.status
-    assert isinstance(event, messages.Notice)
-    return None, event.kind
+    assert isinstance(event, messages.ChangeEvent | messages.Notice)
+    return event.id if isinstance(event, messages.ChangeEvent) else None, status_of(event)
 
 
 def _reason(value: bytes) -> str:

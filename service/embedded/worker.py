@@ -13,7 +13,7 @@ import sqlite3
 import threading
 import time
 from collections.abc import Callable
-from concurrent.futures import Future
+from contextlib import ExitStack
 
 from service import mapping as mappings
 from service.api import server as api
@@ -24,8 +24,8 @@ from service.embedded import tables
 from service.embedded.database import Database
 from service.embedded.feeds import Feed, Planted
 from service.embedded.intake import Intake, IntakeRecord
-from service.health import Metrics
 from service.kafka import watchdog
+from service.metrics import Metrics
 from service.partition import Partition, Rules
 from service.readings import Reading
 from service.settings import RecordMapping, Settings
@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 
 _PARTITION = 0
 _TRY_AGAIN = 1.0
+_DURABLE_WITHIN = 15.0
 
 
 class Worker:
@@ -70,32 +71,34 @@ class Worker:
 
     def run(self) -> None:
         """Work until told to stop, or until the sources have ended where the settings say so."""
-        source = self.settings.source
         warm_up(self.settings)
-        self._database = Database(source.state)
-        self._intake = Intake(self._database)
-        self._own_format = self._intake.format_of(RecordMapping())
-        feeds = [Feed(kind, self.settings, self._intake, self._tell_planted) for kind in source.kinds if kind != "http"]
-        server = api.serve(self.settings, self)
-        try:
-            self._guarded(self._restore)
-            self._is_ready = not self._must_restore
-            self._tell_ready()
-            for feed in feeds:
-                feed.start()
-            while not self._stopping.is_set():
-                self._guarded(self._cycle)
-                self._look_at(feeds)
-            for feed in feeds:
-                feed.stop()
-            self._guarded(self._finish)
-        finally:
-            self._is_ready = False
+        with ExitStack() as closing:
+            self._database = Database(self.settings.source.state)
+            closing.callback(self._database.close)
+            self._intake = Intake(self._database)
+            closing.callback(self._intake.close)
+            self._own_format = self._intake.format_of(RecordMapping())
+            server = api.serve(self.settings, self)
             if server is not None:
-                server.close()
-            self._intake.close()
-            self._database.close()
-            log.info("left")
+                closing.callback(server.close)
+            self._run()
+        log.info("left")
+
+    def _run(self) -> None:
+        kinds = [kind for kind in self.settings.source.kinds if kind != "http"]
+        feeds = [Feed(kind, self.settings, self._intake, self._tell_planted) for kind in kinds]
+        self._guarded(self._restore)
+        self._is_ready = True
+        self._tell_ready()
+        for feed in feeds:
+            feed.start()
+        while not self._stopping.is_set():
+            self._guarded(self._cycle)
+            self._look_at(feeds)
+        self._is_ready = False
+        for feed in feeds:
+            feed.stop()
+        self._guarded(self._finish)
         for feed in feeds:
             if feed.error is not None:
                 raise feed.error
@@ -199,17 +202,19 @@ class Worker:
 
     def is_ready(self) -> bool:
         """Whether records are being worked off."""
-        return self._is_ready
+        return self._is_ready and not self._must_restore
 
-    def submit(self, readings: list[PostedReading], received: int) -> Future[int]:
-        """Append posted readings; the future has the last one's offset once they are on the disk."""
+    def submit(self, readings: list[PostedReading], received: int) -> int:
+        """Append posted readings; the last one's offset once they are on the disk."""
         source = self.settings.source
         if "http" not in source.kinds:
             raise NotTaken("this service takes no readings over HTTP: add 'http' to source.kinds")
         waiting = self._intake.backlog
         if waiting > source.backlog:
             raise Behind(f"{waiting:,} readings wait for the detectors, the limit is {source.backlog:,}")
-        return self._intake.append("http", self._own_format, [one.value for one in readings], received)
+        return self._intake.append("http", self._own_format, [one.value for one in readings], received).result(
+            _DURABLE_WITHIN
+        )
 
     def events(self, after: int, limit: int, sensor: str | None, status: str | None) -> list[StoredEvent]:
         """Events that were committed."""

@@ -10,7 +10,6 @@ import pytest
 from running import committed, readings, running, send, settings_for, wait_for
 
 from service import cli
-from service.sources.plant import PLANT, ticks
 from service.tail import follow
 
 
@@ -64,28 +63,3 @@ def test_following_begins_with_what_comes_from_now_on(connection, settings):
     assert {msgspec.json.decode(value)["sensor"] for value in seen} == {"new"}
 
 
-def test_the_demo_sends_what_it_says():
-    """Every planted level is where the readings after it lie."""
-    values: dict[str, list[float]] = {kind.name: [] for kind in PLANT}
-    planted: dict[str, list[tuple[int, str]]] = {kind.name: [] for kind in PLANT}
-    bad = 0
-    for _, step in zip(range(1300), ticks(seed=3), strict=False):
-        for sensor, value, change in step:
-            if value is None:
-                bad += 1
-                continue
-            if change is not None:
-                planted[sensor].append((len(values[sensor]), change.words))
-            values[sensor].append(value)
-    assert bad == 2
-    levels = 0
-    for kind in PLANT:
-        assert len(planted[kind.name]) >= 3
-        for at, words in planted[kind.name]:
-            if words.startswith("level"):
-                after = values[kind.name][at : at + 90]
-                if len(after) == 90:
-                    # five standard errors of ninety readings at three times the noise
-                    assert np.mean(after) == pytest.approx(float(words.split()[-1]), abs=5 * 3 * kind.noise / 90**0.5)
-                    levels += 1
-    assert levels > 20

@@ -73,11 +73,12 @@ def test_the_example_mentions_every_option():
     text = EXAMPLE.read_text(encoding="utf-8")
     found = list(structs_in(Settings))
     assert ModelTable in found
-    sections = ("kafka", "topics", "mapping", "limits", "worker", "http", "security", "rules")
+    sections = ("source", "file", "simulate", "kafka", "topics", "mapping", "limits", "worker", "http", "security")
+    sections += ("rules", "detector", "alarms", "window", "labels", "state_names", "model")
     for struct in found:
         for field in msgspec.structs.fields(struct):
             name = field.encode_name
-            if name in sections or name in ("detector", "alarms", "window", "time", "labels", "state_names", "model"):
+            if name in sections or (struct, name) == (Rule, "time"):
                 assert f".{name}]" in text or f"[{name}]" in text
             else:
                 assert f"{name} = " in text, f"{struct.__name__}.{name}"
@@ -108,10 +109,11 @@ def test_every_option_outside_of_rules_has_a_variable():
     assert names["ISHSMM_KAFKA__BOOTSTRAP"] == ("kafka", "bootstrap")
     assert names["ISHSMM_KAFKA__SECURITY__PASSWORD_FILE"] == ("kafka", "security", "password_file")
     flat = {".".join(place) for place in names.values()}
-    for section in ("kafka", "topics", "mapping", "limits", "worker", "http"):
+    assert names["ISHSMM_SOURCE__FILE__PATH"] == ("source", "file", "path")
+    for section in ("source", "kafka", "topics", "mapping", "limits", "worker", "http"):
         for field in msgspec.structs.fields(type(getattr(Settings(), section))):
             name = f"{section}.{field.encode_name}"
-            assert name in flat or name == "kafka.security"
+            assert name in flat or name in ("kafka.security", "source.file", "source.simulate")
 
 
 def test_every_default_can_be_said_by_its_variable():
@@ -188,6 +190,16 @@ def test_rules_from_the_environment_as_json_and_as_toml():
             '[kafka.security]\nprotocol = "ssl"\nca_file = "/no/ca"',
             "kafka.security.ca_file /no/ca: there is no",
         ),
+        ("[source]\nkinds = ['kafak']", "source.kinds takes a list, each 'file' | 'http' | 'kafka'"),
+        ("[source]\nkinds = []", "source.kinds takes at least one of kafka"),
+        ("[source]\nkinds = ['http', 'http']", "source.kinds takes each once"),
+        ("[source]\nkinds = ['http', 'kafka']", "source.kinds takes kafka alone"),
+        ("[source]\nkinds = ['file']", "source.kinds names file, which needs source.file.path"),
+        ("[source]\nuntil_end = true\nkinds = ['http']", "source.until_end takes sources with an end"),
+        ("[source.file]\ndelimiter = ', '", "source.file.delimiter takes one character"),
+        ("[http]\nhost = '0.0.0.0'", "http.host = '0.0.0.0' can be reached from other machines: that takes a token"),
+        ("[http]\ntoken = 'a'\ntoken_file = 'b'", "http.token and token_file are given"),
+        ("[http]\ntoken_file = '/no/token'", "http.token_file /no/token: No such file"),
         ("[http]\nport = 70000", "http.port takes a whole number from 0 up to 65535, got 70000"),
         ("[http]\nport = true", "http.port takes a whole number from 0 up to 65535, got True"),
         ("[worker]\ncycle_s = nan", "worker.cycle_s takes a number above 0"),
@@ -287,6 +299,19 @@ def test_a_password_from_a_file_and_never_in_a_repr(tmp_path):
     inline = load(environ={**environ, "ISHSMM_KAFKA__SECURITY__PASSWORD": "hunter2"})
     assert "hunter2" not in repr(inline)
     assert "hunter2" not in message_of("[kafka.security]\npassword = ['hunter2']")
+    assert "hunter2" not in message_of("[http]\ntoken = ['hunter2']")
+    assert "hunter2" not in repr(load("[http]\ntoken = 'hunter2'"))
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.3.4.5"])
+def test_this_machine_alone_needs_no_token(host):
+    assert load(f"[http]\nhost = '{host}'").http.read_token() is None
+
+
+def test_other_machines_need_one(tmp_path):
+    (tmp_path / "token").write_text("abc\n")
+    assert load(f"[http]\nhost = '0.0.0.0'\ntoken_file = '{tmp_path / 'token'}'").http.read_token() == "abc"
+    assert load("[http]\nhost = '0.0.0.0'\nport = 0").http.read_token() is None
 
 
 def test_an_empty_password_file_is_said(tmp_path):

@@ -1,12 +1,8 @@
-"""Whether the worker lives, whether it works, and what it counts: ``/healthz``, ``/readyz``, ``/metrics``."""
+"""What a worker counts."""
 
 from __future__ import annotations
 
-import threading
-from collections.abc import Callable
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-
-from prometheus_client import CONTENT_TYPE_LATEST, CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
 from service.partition import Counts
 
@@ -51,43 +47,3 @@ class Metrics:
         self.dead_letters.inc(counts.dead_letters)
         self.events.inc(counts.events)
         self.states.inc(counts.states)
-
-
-class HealthServer:
-    """Answers on a thread of its own. ``is_alive`` and ``is_ready`` are asked at every request."""
-
-    def __init__(
-        self, host: str, port: int, metrics: Metrics, is_alive: Callable[[], bool], is_ready: Callable[[], bool]
-    ) -> None:
-        class Handler(BaseHTTPRequestHandler):
-            def do_GET(self) -> None:
-                if self.path == "/metrics":
-                    self._answer(200, generate_latest(metrics.registry), CONTENT_TYPE_LATEST)
-                elif self.path == "/healthz":
-                    self._answer(*((200, b"ok\n") if is_alive() else (503, b"no cycle for too long\n")))
-                elif self.path == "/readyz":
-                    self._answer(*((200, b"ready\n") if is_ready() else (503, b"starting, restoring or stopping\n")))
-                else:
-                    self._answer(404, b"there are /healthz, /readyz and /metrics\n")
-
-            def _answer(self, status: int, body: bytes, content: str = "text/plain; charset=utf-8") -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", content)
-                self.send_header("Content-Length", str(len(body)))
-                self.end_headers()
-                self.wfile.write(body)
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                """Probes come every few seconds: nothing worth a line."""
-
-        try:
-            self._server = ThreadingHTTPServer((host, port), Handler)
-        except OSError as error:
-            raise OSError(f"http.host, http.port: cannot listen on {host}:{port}: {error.strerror}") from None
-        self.port = self._server.server_address[1]
-        threading.Thread(target=self._server.serve_forever, name="health", daemon=True).start()
-
-    def close(self) -> None:
-        """Stop answering."""
-        self._server.shutdown()
-        self._server.server_close()
