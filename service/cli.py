@@ -24,7 +24,10 @@ COMMANDS = {
     "fit": ("ishsmm_stream.commands.fit", "find the change points and states of a series in a CSV file"),
     "detect": ("ishsmm_stream.commands.detect", "follow sensors in a CSV file or on stdin and tell of changes at once"),
     "demo": ("ishsmm_stream.commands.demo", "a minute with the coal-mining disasters: change points and a picture"),
-    "serve": ("service.commands.serve", "the worker: sensors on Kafka topics, or of files, pipes and posts; change points and states out"),
+    "serve": (
+        "service.commands.serve",
+        "the worker: readings from Kafka, or without a broker; change points and states out",
+    ),
     "topics": ("service.commands.topics", "create the topics that the service writes"),
     "tail": ("service.commands.tail", "follow the events and print a line for each"),
     "audit": ("service.commands.audit", "from the topics alone: was everything accepted or set aside, and counted"),

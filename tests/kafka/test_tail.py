@@ -61,5 +61,3 @@ def test_following_begins_with_what_comes_from_now_on(connection, settings):
         over_after.start()
         following.join(10)
     assert {msgspec.json.decode(value)["sensor"] for value in seen} == {"new"}
-
-
