@@ -14,7 +14,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from http_helpers import free_port, get
+from http_helpers import free_port, get, is_ready
 
 from service.embedded.worker import Worker
 from service.settings import Settings, load
@@ -118,10 +118,7 @@ class Process:
     def is_ready(self) -> bool:
         assert self.process is not None
         assert self.process.poll() is None, (self.folder / "log").read_text()
-        try:
-            return get(self.port, "/readyz").status == 200
-        except OSError:
-            return False
+        return is_ready(self.port)
 
     def accepted(self, sensor: str) -> int:
         answer = get(self.port, f"/v1/sensors/{sensor}")

@@ -44,6 +44,14 @@ def post(port: int, readings: Any, **options: Any) -> Answer:
     return request(port, "POST", "/v1/readings", body, **{"content_type": "application/json", **options})
 
 
+def is_ready(port: int) -> bool:
+    """Whether the service there answers, and works."""
+    try:
+        return get(port, "/readyz").status == 200
+    except OSError:
+        return False
+
+
 def free_port() -> int:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
