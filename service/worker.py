@@ -89,7 +89,10 @@ def read_commit(metadata: str, where: str, group: str) -> Commit:
 
 
 def connection_of(settings: Settings) -> Connection:
-    """How the configuration says that brokers are reached."""
+    """How the configuration says that brokers are reached; ValueError where it reads no Kafka."""
+    if not settings.source.is_kafka:
+        kinds = ", ".join(settings.source.kinds)
+        raise ValueError(f"this needs Kafka, but the configuration's readings come from {kinds} (source.kinds)")
     security = settings.kafka.security
     with_password = security.protocol.startswith("sasl")
     return Connection(

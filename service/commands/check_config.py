@@ -68,6 +68,36 @@ def _listed(head: str, names: list[str], every: bool) -> list[str]:
 
 def described(settings: Settings) -> list[str]:
     """What was understood, a line each. No secrets."""
+    http = settings.http
+    token = "with a token" if http.token or http.token_file else "without a token"
+    lines = _kafka_words(settings) if settings.source.is_kafka else _source_words(settings)
+    lines += [
+        f"API           {f'http://{http.host}:{http.port}, {token}' if http.port else 'none'}",
+        f"limits        {settings.limits.sensors} sensors, {settings.limits.memory_mb} MB, "
+        f"records of {settings.limits.record_bytes} bytes",
+        "rules         the first that matches a sensor is its own",
+    ]
+    lines += [f"  {_rule_words(rule)}" for rule in settings.rules]
+    if not settings.rules or settings.rules[-1].match != IMPLIED.match:
+        lines.append(f"  {_rule_words(IMPLIED)} (implied)")
+    return lines
+
+
+def _source_words(settings: Settings) -> list[str]:
+    source = settings.source
+    words = {
+        "file": f"file {source.file.path}{' and what is appended to it' if source.file.follow else ''}",
+        "stdin": "stdin",
+        "http": "POST /v1/readings",
+        "simulate": f"the demo plant (seed {source.simulate.seed}, {source.simulate.rate:g} readings a second each)",
+    }
+    lines = [f"reads         {', '.join(words[kind] for kind in source.kinds)}; no Kafka"]
+    if {"file", "stdin"} & set(source.kinds):
+        lines.append(f"records       {'CSV under a header' if source.file.is_csv else _mapping_words(settings)}")
+    return [*lines, f"state         {source.state}"]
+
+
+def _kafka_words(settings: Settings) -> list[str]:
     kafka, mapping, names = settings.kafka, settings.mapping, settings.topics.names
     security = kafka.security
     user = f" as {security.username} ({security.mechanism})" if security.username else ""
@@ -84,16 +114,7 @@ def described(settings: Settings) -> list[str]:
             f"({settings.topics.partitions} partitions)"
         )
     written = ", ".join(names[key] for key in ("events", "states", "dead_letters", "changelog"))
-    lines += [
-        f"writes        {written}",
-        f"limits        {settings.limits.sensors} sensors, {settings.limits.memory_mb} MB, "
-        f"records of {settings.limits.record_bytes} bytes",
-        "rules         the first that matches a sensor is its own",
-    ]
-    lines += [f"  {_rule_words(rule)}" for rule in settings.rules]
-    if not settings.rules or settings.rules[-1].match != IMPLIED.match:
-        lines.append(f"  {_rule_words(IMPLIED)} (implied)")
-    return lines
+    return [*lines, f"writes        {written}"]
 
 
 def _mapping_words(settings: Settings) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import http.client
 import random
 import sqlite3
 import threading
@@ -37,7 +38,7 @@ class Client:
             self._sent += size
             try:
                 answer = post(port, readings, timeout=60.0)
-            except OSError:
+            except (OSError, http.client.HTTPException):  # no answer, or half of one
                 self.unknown = size
                 return
             assert answer.status == 200, answer

@@ -45,6 +45,21 @@ def test_without_a_file_there_are_defaults_and_the_environment(capsys, monkeypat
     assert "reads         a, b" in capsys.readouterr().out
 
 
+def test_it_says_what_it_understood_of_sources_without_a_broker(tmp_path, capsys):
+    path = tmp_path / "service.toml"
+    path.write_text(
+        '[source]\nkinds = ["file", "http"]\n[source.file]\npath = "a.csv"\nfollow = true\n[http]\ntoken = "hunter2"\n'
+    )
+    assert cli.main(["check-config", "--config", str(path)]) == 0
+    said = capsys.readouterr().out
+    for words in ("a.csv and what is appended", "POST /v1/readings", "CSV under a header", "ishsmm-state.sqlite"):
+        assert words in said
+    assert "9108, with a token" in said
+    assert "hunter2" not in said
+    assert cli.main(["topics", "create", "--config", str(path)]) == 2
+    assert "this needs Kafka" in capsys.readouterr().err
+
+
 @pytest.mark.parametrize(
     ("text", "said"),
     [
