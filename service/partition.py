@@ -161,11 +161,15 @@ class Partition:
         return len(self._silent)
 
     def look(self, sensor: str) -> Track | None:
-        """A sensor's track as it stands, to be looked at only; None where there is no such sensor."""
+        """A copy of a sensor's track as it stands; None where there is no such sensor."""
+        if sensor not in self._last_seen:
+            return None
         track = self._tracks.get(sensor)
-        if track is None and (saved := self._store.get(self.number, sensor)) is not None:
-            track = self._from(sensor, saved)
-        return track
+        if track is not None:
+            return Track.load(sensor, track.dump(), track.prepared)
+        saved = self._store.get(self.number, sensor)
+        assert saved is not None
+        return self._from(sensor, saved)
 
     def is_silent(self, sensor: str) -> bool:
         """Whether a sensor has fallen silent."""

@@ -31,14 +31,16 @@ class Sensors:
     def one(self, name: str) -> SensorPosterior | None:
         """What is known of a sensor; None where there is no such sensor."""
 
-        def look() -> SensorPosterior | None:
+        def look() -> tuple[Track, bool] | None:
             for partition in self._partitions.values():
                 track = partition.look(name)
                 if track is not None:
-                    return posterior(track, partition.is_silent(name))
+                    return track, partition.is_silent(name)
             return None
 
-        return self._between_cycles(look)
+        found = self._between_cycles(look)
+        # a copy: the worker goes on meanwhile
+        return None if found is None else posterior(*found)
 
     def page(self, after: str, limit: int) -> list[SensorEntry]:
         """Sensors by name."""

@@ -282,3 +282,28 @@ def test_a_refused_reading_announces_no_generation(store):
     assert [output.kind for output in outputs] == ["dead_letters"]
     outputs, _ = new.take([record(6, "s0", 10, 1.0)])
     assert messages.decode(outputs[0].value).kind == "new_generation"
+
+
+def test_looking_at_a_sensor_changes_nothing_and_shows_what_is_accepted_only(store, tmp_path):
+    records = stream()
+    other = Store(tmp_path / "other.sqlite")
+    looked_at, left_alone = partition(store), partition(other)
+    looked_at.begin(0, 0)
+    left_alone.begin(0, 0)
+    found = []
+    for at in range(0, len(records), 40):
+        found += looked_at.take(records[at : at + 40])[0]
+        copy = looked_at.look("s1")
+        assert copy is not None
+        assert copy.accepted == (at + 40) // 4
+        copy.take([(copy.newest.time + 1, (99.0,), 0)])  # the copy is ours to harm
+        looked_at.saved(looked_at.snapshots(time.monotonic() + 1e6, 10**9))
+        looked_at.evict(2)
+    assert by_sensor(found) == by_sensor(taken(left_alone, records, 40))
+    ahead = record(len(records), "ahead", 10**6, 1.0)
+    outputs, _ = looked_at.take([Record(ahead.offset, BEGIN * 1000, b"ahead", ahead.value)])
+    assert [output.kind for output in outputs] == ["dead_letters"]
+    assert looked_at.look("ahead") is None
+    assert looked_at.look("nobody") is None
+    assert "ahead" not in looked_at.last_seen
+    other.close()
