@@ -5,12 +5,16 @@ from __future__ import annotations
 
 import logging
 import resource
+import subprocess
+import sys
 import time
 from collections.abc import Mapping
 
+import msgspec
+
 from service.metrics import Metrics
 from service.partition import Partition
-from service.settings import Settings
+from service.settings import Rule, Settings
 from service.store import Saved
 
 log = logging.getLogger(__name__)
@@ -19,21 +23,42 @@ log = logging.getLogger(__name__)
 _SNAPSHOTS_A_CYCLE = 200
 _MEMORY_LOOKED_AT_EVERY = 5.0
 _KIB = 1024
+# Seconds of CPU; loading a model's kernels takes one, compiling them half a minute.
+_CACHED_WITHIN = 6.0
 
 
-def warm_up(settings: Settings) -> None:
-    """Compile what the rules need before anybody waits for it."""
+def warm_up(settings: Settings, helpers: int = 0) -> None:
+    """Compile what the rules need before anybody waits for it.
+
+    Where nothing is in the kernels' cache yet, so many ``helpers`` compile for further models at the same time, as
+    processes, and leave what they made in the cache.
+    """
     began = time.monotonic()
-    seen = set()
-    for rule in (*settings.rules, settings.rule_for("")):
-        fingerprint = rule.inference_fingerprint()
-        if fingerprint not in seen:
-            seen.add(fingerprint)
-            detector = rule.detector()
-            detector.update_many([[0.0] * (rule.channels() or 1)] * 40)
-            assert detector.state is not None
-            type(detector).restore(detector.snapshot())
-    log.info("kernels of %d models ready after %.1f s", len(seen), time.monotonic() - began)
+    rules = {rule.inference_fingerprint(): rule for rule in (*settings.rules, settings.rule_for(""))}
+    first, *others = rules.values()
+    compiling = [_helper(rule) for rule in others[:helpers]]
+    before = time.process_time()
+    _compile(first)
+    was_cached = time.process_time() - before < _CACHED_WITHIN
+    for helper in compiling:
+        if was_cached:
+            helper.kill()
+        helper.wait()
+    for rule in others:
+        _compile(rule)
+    log.info("kernels of %d models ready after %.1f s", len(rules), time.monotonic() - began)
+
+
+def _compile(rule: Rule) -> None:
+    detector = rule.detector()
+    detector.update_many([[0.0] * (rule.channels() or 1)] * 40)
+    assert detector.state is not None
+    type(detector).restore(detector.snapshot())
+
+
+def _helper(rule: Rule) -> subprocess.Popen[bytes]:
+    text = msgspec.json.encode(rule).decode()
+    return subprocess.Popen([sys.executable, "-m", "service.upkeep", text], stderr=subprocess.DEVNULL)
 
 
 class Upkeep:
@@ -93,3 +118,7 @@ def _resident_mb() -> float:
             return int(file.read().split()[1]) * resource.getpagesize() / _KIB**2
     except OSError:  # not on Linux: the peak is the best there is
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB
+
+
+if __name__ == "__main__":
+    _compile(msgspec.json.decode(sys.argv[1], type=Rule))

@@ -9,6 +9,7 @@ without publishing; records that every snapshot has seen are deleted from the in
 from __future__ import annotations
 
 import logging
+import os
 import sqlite3
 import threading
 import time
@@ -71,7 +72,9 @@ class Worker:
 
     def run(self) -> None:
         """Work until told to stop, or until the sources have ended where the settings say so."""
-        warm_up(self.settings)
+        warm_up(self.settings, helpers=(os.cpu_count() or 1) - 1)
+        if self._stopping.is_set():
+            return
         with ExitStack() as closing:
             self._database = Database(self.settings.source.state)
             closing.callback(self._database.close)
