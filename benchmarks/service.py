@@ -45,6 +45,7 @@ from service.kafka.consumer import Subscription  # noqa: E402
 from service.kafka.producer import RECORD_OVERHEAD, Transactions  # noqa: E402
 from service.partition import Output, changelog_value  # noqa: E402
 from service.settings import Rule, Settings  # noqa: E402
+from service.settings.sections import Topics  # noqa: E402
 from service.store import Saved  # noqa: E402
 from service.tail import follow  # noqa: E402
 from service.track import Track, prepare_rule  # noqa: E402
@@ -91,7 +92,7 @@ def make_settings(bootstrap: list[str], folder: Path, name: str, topic: str, **s
     """Settings with output topics of their own, which are made."""
     plain: dict[str, Any] = {
         "kafka": {"bootstrap": bootstrap, "group": name, "topics": [topic], "start_from": "earliest"},
-        "topics": {kind: f"{name}.{kind}" for kind in ("events", "states", "dead_letters", "changelog", "readings")},
+        "topics": {kind: f"{name}.{kind}" for kind in Topics().names},
         "mapping": {"partitioned_by_sensor": True},
         "worker": {"store": folder / "store"},
         "limits": {"memory_mb": 16_384},
@@ -134,12 +135,12 @@ class Watched(Worker):
             self.stop()
         return did
 
-    def _commit(self, outputs: list[tuple[int, Output]], snapshots: Any, offsets: Any) -> None:
+    def _commit(self, outputs: list[tuple[int, Output]], snapshots: Any, offsets: Any, forgotten: Any) -> None:
         if self._capture and not self.ended:
             sent = [(one.kind, one.key, one.value, number) for number, one in outputs]
             sent += [("changelog", key, value, number) for number, key, value in self._changelog_records(snapshots)]
             self.cycles.append(Cycle(self._consumed, sent))
-        super()._commit(outputs, snapshots, offsets)
+        super()._commit(outputs, snapshots, offsets, forgotten)
 
 
 class _Plain(msgspec.Struct, gc=False):

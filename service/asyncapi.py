@@ -10,6 +10,7 @@ import re
 from typing import Any
 
 import ishsmm_stream
+from service.control import RECORDS
 from service.messages import MESSAGES, schema_components
 from service.settings.sections import Topics
 
@@ -19,12 +20,13 @@ _CHANNELS = {
     "events": (("change", "notice"), "Change points as they are found and revised, and notices. Keyed by sensor."),
     "states": (("state",), "Where each sensor stands. Keyed by sensor, compacted."),
     "dead_letters": (("dead_letter",), "Records that were not taken, with their bytes."),
+    "control": (tuple(RECORDS), "What people say of sensors and events. Keyed by kind and name, compacted."),
 }
 
 
 def document() -> dict[str, Any]:
     """The document as plain tables. Topics have their default names."""
-    names = Topics().names
+    names, kinds = Topics().names, {**MESSAGES, **RECORDS}
     channels, operations = {}, {}
     for key, (messages, description) in _CHANNELS.items():
         channels[key] = {
@@ -38,7 +40,7 @@ def document() -> dict[str, Any]:
         "info": {
             "title": "ishsmm-stream",
             "version": ishsmm_stream.__version__,
-            "description": "What the worker publishes to Kafka. Written by `python -m service.asyncapi`.",
+            "description": "What the service publishes to Kafka. Written by `python -m service.asyncapi`.",
         },
         "defaultContentType": "application/json",
         "channels": channels,
@@ -46,9 +48,9 @@ def document() -> dict[str, Any]:
         "components": {
             "messages": {
                 name: {"name": name, "payload": {"$ref": f"#/components/schemas/{message.__name__}"}}
-                for name, message in MESSAGES.items()
+                for name, message in kinds.items()
             },
-            "schemas": schema_components(),
+            "schemas": schema_components(kinds),
         },
     }
 

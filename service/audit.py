@@ -11,7 +11,7 @@ committed after a sensor's snapshot are in none yet; a restart replays them, fro
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple
 
 import msgspec
@@ -23,6 +23,7 @@ from service.kafka import topics as kafka_topics
 from service.kafka.changelog import ChangelogReader
 from service.kafka.connection import ConnectionProblem
 from service.kafka.consumer import Partition as Place
+from service.kafka.control import KafkaControl
 from service.mapping import Decoder
 from service.partition import read_changelog_value
 from service.readings import BadRecord, Reading
@@ -58,6 +59,7 @@ class SensorSum(msgspec.Struct, kw_only=True):
     inserted: int = 0
     earlier: int | None = 0  # readings of earlier generations; None: not known
     in_no_snapshot: int = 0  # accepted after its snapshot
+    forgotten: int = 0  # accepted by a state that people wanted forgotten, as far as they can be told apart
     problem: str | None = None
 
     @property
@@ -115,7 +117,8 @@ def audit(settings: Settings) -> Report:
         if not committed:
             raise ConnectionProblem(f"group {settings.kafka.group!r} has committed nothing: no worker has run yet")
         workers = groups.members(connection, settings.kafka.group)
-        books = _Books(settings, reader, workers)
+        forgotten = KafkaControl(connection, settings.topics.control).read().forgotten
+        books = _Books(settings, reader, workers, forgotten)
         letters = books.letters(committed)
         sent: Counter[str] = Counter()
         for place in sorted(committed):
@@ -131,10 +134,11 @@ def audit(settings: Settings) -> Report:
 class _Books:
     """Takes partitions in, one after the other."""
 
-    def __init__(self, settings: Settings, reader: ChangelogReader, workers: int) -> None:
+    def __init__(self, settings: Settings, reader: ChangelogReader, workers: int, forgotten: Mapping[str, int]) -> None:
         self._settings = settings
         self._reader = reader
         self._workers = workers
+        self._forgotten = forgotten
         self._is_direct = reads_directly(settings)
         limit = settings.limits.record_bytes
         self._decode_input = mappings.decoder(settings.mapping, limit)
@@ -147,6 +151,9 @@ class _Books:
         self._notes: list[str] = []
 
     def report(self) -> Report:
+        if gone := [one for one in self._sensors if one.forgotten]:
+            readings = sum(one.forgotten for one in gone)
+            self._notes.append(f"{len(gone):,} sensors were forgotten, their {readings:,} readings are in no state")
         return Report(
             group=self._settings.kafka.group,
             workers=self._workers,
@@ -194,6 +201,10 @@ class _Books:
                 one.in_no_snapshot += 1
                 first_unsaved.setdefault(reading.sensor, offset)
         for sensor, one in sums.items():
+            if sensor in self._forgotten and sensor not in known:
+                # What came after it was forgotten would be in a snapshot: that is saved at once.
+                one.forgotten, one.in_no_snapshot = one.in_no_snapshot, 0
+                continue
             unreadable = sensor in known and known[sensor].tally is None
             one.problem = _problem(one, unreadable, is_whole, first_unsaved.get(sensor), commit)
         self._sensors += sums.values()

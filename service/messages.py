@@ -153,14 +153,14 @@ def decode(data: bytes) -> Message:
     return msgspec.json.decode(data, type=Message)
 
 
-def schemas() -> dict[str, Any]:
+def schemas(kinds: Mapping[str, Any] = MESSAGES) -> dict[str, Any]:
     """The JSON Schema of each message by its type."""
-    return {name: tidy(msgspec.json.schema(message)) for name, message in MESSAGES.items()}
+    return {name: tidy(msgspec.json.schema(message)) for name, message in kinds.items()}
 
 
-def schema_components() -> dict[str, Any]:
+def schema_components(kinds: Mapping[str, Any] = MESSAGES) -> dict[str, Any]:
     """The JSON Schemas of all structures by their names, for a document that keeps them under components/schemas."""
-    _, components = msgspec.json.schema_components(MESSAGES.values(), ref_template="#/components/schemas/{name}")
+    _, components = msgspec.json.schema_components(kinds.values(), ref_template="#/components/schemas/{name}")
     return tidy(components)
 
 

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from service import messages
+from service.control import NEVER, ControlBook
 from service.mapping import Decoder
 from service.readings import BadRecord, Reading
 from service.settings import Settings
@@ -114,7 +115,11 @@ class Counts(NamedTuple):
 
 
 class Partition:
-    """The sensors of a partition. ``room_for_sensor`` says whether the worker takes on one more."""
+    """The sensors of a partition.
+
+    ``room_for_sensor`` says whether the worker takes on one more. ``control`` may change between two calls: resets
+    hold from the next reading on that ``take`` is given, what is to be forgotten goes with ``forget``.
+    """
 
     def __init__(
         self,
@@ -124,6 +129,7 @@ class Partition:
         store: SavedStates,
         room_for_sensor: Callable[[], bool],
         snapshot_within: float = 60.0,
+        control: ControlBook | None = None,
     ) -> None:
         self.number = number
         self.next_offset = 0
@@ -133,13 +139,15 @@ class Partition:
         self._store = store
         self._room_for_sensor = room_for_sensor
         self._snapshot_within = snapshot_within
+        self._control = ControlBook() if control is None else control
+        self._to_forget: set[str] = set()  # found in what was replayed
         self._tracks: dict[str, Track] = {}  # least recently used first
         self._unsaved: dict[str, tuple[int, float]] = {}  # first offset that is in no snapshot, and since when
         self._next_offset: dict[str, int] = {}  # by sensor: what its state has seen
         self._last_seen: dict[str, int] = {}  # every sensor, evicted ones too
         self._saved: set[str] = set()  # sensors with a snapshot
         self._silent: set[str] = set()
-        self._unreadable: dict[str, str] = {}  # states from which nothing could be made, and why
+        self._fresh: dict[str, str] = {}  # why sensors start afresh, where it is not their rule
         self._is_replaying = False
         self._deadlines: list[tuple[int, str]] = []
 
@@ -236,11 +244,18 @@ class Partition:
         sensor = reading.sensor
         if record.offset < self._next_offset.get(sensor, 0):
             return 0  # replayed, and already in the snapshot
-        track = self._track(sensor)
-        starts_generation = track.newest is None and sensor in self._saved
-        if starts_generation and self._is_replaying:
-            del self._tracks[sensor]  # these readings were another model's
+        if self._is_replaying and sensor in self._control.forgotten and self._is_forgotten(sensor):
+            # What came after it was forgotten would be in a snapshot.
+            self._to_forget.add(sensor)
             return 0
+        track = self._track(sensor)
+        starts_generation = track.newest is None and (sensor in self._saved or track.generation > 0)
+        if self._is_replaying:
+            if starts_generation:
+                del self._tracks[sensor]  # these readings were another model's
+                return 0
+        elif track.generation <= self._control.finished.get(sensor, NEVER):
+            track, starts_generation = self._reset(track), True
         prepare = track.prepared.prepare
         values = reading.values if prepare is None else prepare(reading.values)
         missing = track.judge(reading, record.timestamp)
@@ -250,7 +265,7 @@ class Partition:
             accepted = pending[sensor] = []
         accepted.append((reading.time, values, missing))
         if starts_generation:
-            why = self._unreadable.pop(sensor, "the rule's model, prior or transform is another one")
+            why = self._fresh.pop(sensor, "the rule's model, prior or transform is another one")
             notice = track.notice("new_generation", reading.time, why)
             outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
             # Saved with the commit that says so: said once, whatever happens next.
@@ -279,11 +294,25 @@ class Partition:
 
     def _load(self, sensor: str) -> Track:
         saved = self._store.get(self.number, sensor)
-        if saved is not None:
+        if saved is not None and saved.generation > self._control.forgotten.get(sensor, NEVER):
             return self._from(sensor, saved)
         if sensor not in self._last_seen and not self._room_for_sensor():
             raise BadRecord("too_many_sensors", f"{sensor!r} would be one more than limits.sensors allows")
-        return Track(sensor, self._rules.of(sensor))
+        finished = self._control.finished_generation(sensor)
+        if finished == NEVER or self._is_replaying:
+            return Track(sensor, self._rules.of(sensor))
+        self._fresh[sensor] = "it was forgotten" if sensor in self._control.forgotten else "reset"
+        return Track(sensor, self._rules.of(sensor), finished + 1, None)
+
+    def _reset(self, track: Track) -> Track:
+        """The sensor's next generation, which has seen nothing."""
+        sensor, earlier = track.sensor, track.earlier
+        generation = self._control.finished_generation(sensor) + 1
+        self._fresh[sensor] = "reset"
+        self._tracks[sensor] = Track(
+            sensor, self._rules.of(sensor), generation, None if earlier is None else earlier + track.accepted
+        )
+        return self._tracks[sensor]
 
     def _from(self, sensor: str, saved: Saved) -> Track:
         """The track that was saved; a new generation where its rule infers otherwise, or it cannot be read."""
@@ -291,8 +320,32 @@ class Partition:
         try:
             return Track.load(sensor, saved.state, prepared)
         except TrackError as error:
-            self._unreadable[sensor] = str(error)
+            self._fresh[sensor] = str(error)
             return Track(sensor, prepared, saved.generation + 1, None)
+
+    # Forgetting
+
+    def forget(self) -> list[str]:
+        """Drop the sensors that are to be forgotten; returns them. What else is kept of them goes with the commit."""
+        named = [sensor for sensor in self._control.forgotten if sensor in self._last_seen]
+        gone = self._to_forget.union(sensor for sensor in named if self._is_forgotten(sensor))
+        self._to_forget.clear()
+        for sensor in gone:
+            for kept in (self._tracks, self._unsaved, self._next_offset, self._last_seen, self._fresh):
+                kept.pop(sensor, None)
+            self._saved.discard(sensor)
+            self._silent.discard(sensor)
+            self._store.delete(self.number, sensor)
+        return sorted(gone)
+
+    def _is_forgotten(self, sensor: str) -> bool:
+        """Whether what is kept of a sensor is of a generation that is to be forgotten."""
+        if (track := self._tracks.get(sensor)) is not None:
+            generation = track.generation
+        else:
+            saved = self._store.get(self.number, sensor)
+            generation = NEVER if saved is None else saved.generation
+        return generation <= self._control.forgotten[sensor]
 
     # Silence, judged by the partition's stream time
 
@@ -324,9 +377,9 @@ class Partition:
     def _report_silent(self, outputs: list[Output]) -> None:
         while self._deadlines and self._deadlines[0][0] < self.clock:
             _, sensor = heapq.heappop(self._deadlines)
-            limit = self._rules.of(sensor).silent_after
-            if limit is not None and self._last_seen[sensor] + limit < self.clock:
-                self._tell_silent(sensor, self._last_seen[sensor] + limit, outputs)
+            limit, seen = self._rules.of(sensor).silent_after, self._last_seen.get(sensor)
+            if limit is not None and seen is not None and seen + limit < self.clock:
+                self._tell_silent(sensor, seen + limit, outputs)
 
     def _tell_silent(self, sensor: str, deadline: int, outputs: list[Output]) -> None:
         if sensor in self._silent:

@@ -32,6 +32,8 @@ class SavedStates(Protocol):
 
     def next_offsets(self, partition: int) -> dict[str, int]: ...
 
+    def delete(self, partition: int, sensor: str) -> None: ...
+
 
 class Store:
     """Sensors' states by partition."""
@@ -72,6 +74,10 @@ class Store:
     def next_offsets(self, partition: int) -> dict[str, int]:
         """What every sensor's state has seen."""
         return dict(self._database.execute("SELECT sensor, next_offset FROM sensors WHERE part = ?", (partition,)))
+
+    def delete(self, partition: int, sensor: str) -> None:
+        """Forget a sensor."""
+        self._database.execute("DELETE FROM sensors WHERE part = ? AND sensor = ?", (partition, sensor))
 
     def drop(self, partition: int) -> None:
         """Forget a partition."""

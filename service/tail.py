@@ -15,6 +15,7 @@ from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
 from service import messages
+from service.control import ControlBook
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
 
@@ -33,6 +34,17 @@ def follow(
     """Committed records of all partitions of a topic: those that come from now on, or all.
 
     ``until_end``: up to those that are there now. ``ready`` is called once nothing that comes is missed any more."""
+    for value, _ in follow_dated(
+        connection, topic, from_beginning=from_beginning, until_end=until_end, is_over=is_over, ready=ready
+    ):
+        yield value
+
+
+def follow_dated(
+    connection: Connection, topic: str, *, from_beginning: bool = False, until_end: bool = False,
+    is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[bytes, int]]:  # fmt: skip
+    """As ``follow``, with the times of publication in milliseconds since the epoch."""
     count = kafka_topics.partition_counts(connection, [topic])[topic]
     places = [TopicPartition(topic, number) for number in range(count)]
     consumer = connection.build(
@@ -48,7 +60,7 @@ def follow(
         ready()
         while not is_over():
             for records in consumer.poll(timeout_ms=200).values():
-                yield from (record.value for record in records if record.value is not None)
+                yield from ((record.value, record.timestamp) for record in records if record.value is not None)
             if until_end and all(consumer.position(place) >= ends[place] for place in places):
                 return
     except KafkaError as error:
@@ -82,6 +94,21 @@ def line(message: messages.ChangeEvent | messages.Notice) -> tuple[str, str, str
     return at, message.sensor, message.status, summary, probable
 
 
+def remarks(
+    message: messages.ChangeEvent | messages.Notice, published: int, book: ControlBook, with_id: bool = False
+) -> str:
+    """What people have said of an event, and its id. ``published``: in milliseconds."""
+    found = []
+    if with_id and isinstance(message, messages.ChangeEvent):
+        found.append(message.id)
+    if book.is_muted(message.sensor, published * 1000) is not None:
+        found.append("muted")
+    seen = book.acknowledgement(message.id) if isinstance(message, messages.ChangeEvent) else None
+    if seen is not None:
+        found.append(f"acknowledged{f' by {seen.by}' if seen.by else ''}{f': {seen.note}' if seen.note else ''}")
+    return ", ".join(found)
+
+
 def percent(probability: float) -> str:
     """With as many nines as matter, and never a round 100 % that nobody can be sure of.
 
@@ -110,13 +137,15 @@ class Printer:
         self._in_colour = self._out.isatty() and "NO_COLOR" not in os.environ
         self._width = 28
 
-    def __call__(self, moment: str, sensor: str, status: str, words: str, probable: str = "") -> None:
+    def __call__(
+        self, moment: str, sensor: str, status: str, words: str, probable: str = "", remarks: str = ""
+    ) -> None:
         """One line."""
         self._width = min(_WIDEST_SENSOR, max(self._width, len(sensor)))
         said = f"{status:<14}"
         if self._in_colour:
             said = f"\x1b[{_COLOURS.get(status, '0')}m{said}\x1b[0m"
-        tail = f"  ({probable})" if probable else ""
+        tail = (f"  ({probable})" if probable else "") + (f"  [{remarks}]" if remarks else "")
         print(f"{moment}  {sensor:<{self._width}}  {said}  {words}{tail}", file=self._out, flush=True)
 
     def planted(self, sensor: str, words: str) -> None:

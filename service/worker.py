@@ -37,6 +37,7 @@ from service.kafka.changelog import ChangelogReader, ReadStalled
 from service.kafka.connection import Connection, ConnectionProblem
 from service.kafka.consumer import BrokersAway, Subscription
 from service.kafka.consumer import Partition as Place
+from service.kafka.control import ControlFollower
 from service.kafka.posting import Posting
 from service.kafka.producer import AtLeastOnce, CycleAborted, Producer, ProducerLost, Transactions
 from service.metrics import Metrics
@@ -156,6 +157,8 @@ class Worker:
         self._began: dict[Place, int] = {}
         # Begun and not committed: where they begin must not depend on who comes next, so the next commit says it.
         self._begun: dict[Place, int] = {}
+        self._looked_at = -1  # the version of the control records in which what is to be forgotten was looked for
+        self._to_look_through: set[int] = set()  # partitions in which it was not yet
         self._n_partitions = 0
         self._largest_letter = 0  # bytes
         self._upkeep = Upkeep(settings, self.metrics, self._partitions)
@@ -178,6 +181,7 @@ class Worker:
         self._member = self._subscription.group_metadata()
         self._producer = self._new_producer()
         self._reader = ChangelogReader(self._connection)
+        self._control = ControlFollower(self._connection, settings.topics.control)
         log.info("reading %s as %s", self._topic, self._name)
         try:
             while not self._stopping.is_set():
@@ -185,7 +189,9 @@ class Worker:
             self._leave()
         finally:
             self._is_ready = False
-            for closing in (server, self._posting, self._subscription, self._producer, self._reader, store):
+            for closing in (
+                server, self._posting, self._subscription, self._producer, self._reader, self._control, store,
+            ):  # fmt: skip
                 if closing is not None:
                     closing.close()
             log.info("left")
@@ -194,7 +200,7 @@ class Worker:
         """Refuse to start where it cannot work, with the reason."""
         settings, names = self.settings, self.settings.topics
         writes = [names.events, names.states, names.dead_letters, names.changelog]
-        reads = [names.changelog] + ([self._topic] if self._is_direct else [names.readings])
+        reads = [names.changelog, names.control] + ([self._topic] if self._is_direct else [names.readings])
         if not self._is_direct:
             writes.append(names.readings)
             reads += [] if settings.kafka.topics_pattern else list(settings.kafka.topics)
@@ -302,6 +308,7 @@ class Worker:
             if time.monotonic() - began > _RESTORES_A_CYCLE:
                 break
         self._is_ready = not self._to_restore
+        self._control.poll()
         if self._work(records):
             self.metrics.cycle_seconds.observe(time.monotonic() - began)
         self._upkeep.make_room()
@@ -311,6 +318,7 @@ class Worker:
         offsets: dict[Place, tuple[int, str]] = {}
         outputs: list[tuple[int, Output]] = []
         total = Counts()
+        forgotten = self._forget()
         for place, taken in records.items():
             topic, number = place
             if topic == self._topic:
@@ -328,6 +336,7 @@ class Worker:
         for place, offset in self._begun.items():
             offsets.setdefault(place, self._position(place, offset))
         touched = {number for topic, number in (*records, *self._begun) if topic == self._topic} | set(snapshots)
+        touched |= {number for number, _ in forgotten}
         for number in touched & set(self._partitions):
             partition = self._partitions[number]
             saved = [sensor for sensor, _ in snapshots.get(number, [])]
@@ -335,13 +344,26 @@ class Worker:
             offsets[place] = self._position(place, partition.next_offset, unsaved_from, partition.clock)
         if not offsets:
             return False
-        self._commit(outputs, snapshots, offsets)
+        self._commit(outputs, snapshots, offsets, forgotten)
         self.metrics.committed(total)
         self._recent.add(output.value for _, output in outputs if output.kind == "events")
         self._begun.clear()
         for number, saved_sensors in snapshots.items():
             self._partitions[number].saved(saved_sensors)
         return True
+
+    def _forget(self) -> list[tuple[int, str]]:
+        """Drop what people want forgotten; returns the sensors with their partitions."""
+        book = self._control.book
+        if book.version != self._looked_at:
+            self._looked_at = book.version
+            self._to_look_through |= set(self._partitions)
+        looked_through = sorted(self._to_look_through & set(self._partitions))
+        self._to_look_through.clear()
+        found = [(number, sensor) for number in looked_through for sensor in self._partitions[number].forget()]
+        if found:
+            log.info("forgetting %s", ", ".join(sensor for _, sensor in found))
+        return found
 
     def _position(self, place: Place, offset: int, unsaved_from: int | None = None, clock: int = 0) -> tuple[int, str]:
         """A partition's place with what travels along."""
@@ -372,9 +394,13 @@ class Worker:
         outputs: list[tuple[int, Output]],
         snapshots: dict[int, list[tuple[str, Saved]]],
         offsets: dict[Place, tuple[int, str]],
+        forgotten: list[tuple[int, str]],
     ) -> None:
         names = self.settings.topics.names
         self._producer.begin()
+        for number, sensor in forgotten:  # first: it may be back already
+            for kind in ("changelog", "states"):
+                self._producer.send(names[kind], sensor.encode(), None, number)
         for number, output in outputs:
             value = output.value
             if output.kind == "dead_letters":
@@ -465,18 +491,26 @@ class Worker:
         offset, metadata = self._subscription.locate([place], _RESTORE_PATIENCE)[place]
         if not self._reader.is_settled(self.settings.topics.changelog, number):
             raise ReadStalled("a transaction is open in its changelog")
+        self._control.catch_up()  # what was forgotten must not come back with what is replayed
         commit = self._note_beginning(place, offset, metadata)
         self._drop(number)
         self._read_changelog(number)
         within = self.settings.worker.snapshot_within_s
         partition = Partition(
-            number, self._rules, decode_with(self._decode), self._store, self._upkeep.has_room_for_sensor, within
+            number,
+            self._rules,
+            decode_with(self._decode),
+            self._store,
+            self._upkeep.has_room_for_sensor,
+            within,
+            self._control.book,
         )
         replayed = (
             self._reader.records(topic, number, commit.unsaved_from, offset) if commit.unsaved_from < offset else ()
         )
         partition.begin(offset, commit.clock, replayed)
         self._partitions[number] = partition
+        self._to_look_through.add(number)
         self._subscription.resume([place])
         self.metrics.restores.inc()
         self.metrics.restore_seconds.set(time.monotonic() - began)

@@ -17,6 +17,7 @@ from service.kafka import groups
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection
 from service.settings import Settings
+from service.settings.sections import Topics
 from service.worker import Worker
 
 START = 1_760_000_000.0
@@ -27,7 +28,7 @@ def settings_for(connection: Connection, folder: Path, partitions: int = 2, **se
     name = folder.name + f"-{time.time_ns():x}"
     plain: dict[str, Any] = {
         "kafka": {"bootstrap": connection.bootstrap, "group": name, "topics": [f"{name}.in"], "start_from": "earliest"},
-        "topics": {kind: f"{name}.{kind}" for kind in ("events", "states", "dead_letters", "changelog", "readings")},
+        "topics": {kind: f"{name}.{kind}" for kind in Topics().names},
         "mapping": {"partitioned_by_sensor": True},
         "worker": {"store": folder / "store", "cycle_s": 0.05},
         "http": {"port": 0},

@@ -26,6 +26,7 @@ from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection
 from service.readings import BadRecord
 from service.settings import RecordMapping, Settings, load
+from service.settings.sections import Topics
 from service.track import Track, prepare_rule
 
 TESTS = Path(__file__).parent
@@ -54,7 +55,7 @@ class Service:
         self.folder = folder
         self.name = name
         self.connection = Connection(bootstrap)
-        own = {kind: f"{name}.{kind}" for kind in ("events", "states", "dead_letters", "changelog", "readings")}
+        own = {kind: f"{name}.{kind}" for kind in Topics().names}
         self.sections: dict[str, dict[str, Any]] = {
             "kafka": {"bootstrap": list(bootstrap), "group": name, "topics": [name], "start_from": "earliest"},
             "topics": {**own, "partitions": 4},

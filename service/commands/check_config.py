@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 
 from service.settings import Rule, Settings, load
 from service.settings.rules import IMPLIED
+from service.settings.sinks import SinkSettings
 
 if TYPE_CHECKING:
     from service.live import LiveSensor
@@ -72,6 +73,7 @@ def described(settings: Settings) -> list[str]:
     token = "with a token" if http.token or http.token_file else "without a token"
     lines = _kafka_words(settings) if settings.source.is_kafka else _source_words(settings)
     lines += [
+        *(f"sink          {_sink_words(sink)}" for sink in settings.sinks),
         f"API           {f'http://{http.host}:{http.port}, {token}' if http.port else 'none'}",
         f"limits        {settings.limits.sensors} sensors, {settings.limits.memory_mb} MB, "
         f"records of {settings.limits.record_bytes} bytes",
@@ -127,6 +129,15 @@ def _mapping_words(settings: Settings) -> str:
     together = " together" if mapping.together and len(mapping.values) > 1 else ""
     values = ", ".join(mapping.values)
     return f"{mapping.format}; sensor from {mapping.sensor}; time from {time}; values {values}{together}"
+
+
+def _sink_words(sink: SinkSettings) -> str:
+    parts = [f"{sink.name}: {sink.kind} to {sink.where}", ", ".join(sink.only) if sink.only else "all events"]
+    if sink.sensors != "*":
+        parts.append(f"of {sink.sensors}")
+    parts += [f"{name} {value}" for name, value in sorted(sink.labels.items())]
+    parts.append(f"up to {sink.max_age_s:g} s old")
+    return ", ".join(parts)
 
 
 def _rule_words(rule: Rule) -> str:

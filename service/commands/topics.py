@@ -46,4 +46,6 @@ def create(settings: Settings) -> list[str]:
     if not reads_directly(settings):
         kinds[names.readings] = {}
     specs = [topics.TopicSpec(name, partitions, config, names.replication) for name, config in kinds.items()]
+    # every reader takes all of it
+    specs.append(topics.TopicSpec(names.control, 1, topics.COMPACTED, names.replication))
     return topics.create(connection, specs)

@@ -49,6 +49,9 @@ class SnapshotTable:
         """What every sensor's state has seen."""
         return dict(self._database.reading().execute("SELECT sensor, next_offset FROM sensors"))
 
+    def delete(self, partition: int, sensor: str) -> None:
+        """Nothing to do: it goes in the cycle's transaction."""
+
     def put(self, partition: int, sensors: Iterable[tuple[str, Saved]]) -> None:
         """Nothing to do: they were written in the cycle's transaction."""
 
@@ -61,9 +64,9 @@ def position(database: Database) -> Position:
 
 def commit(
     database: Database, outputs: list[Output], snapshots: list[tuple[str, Saved]], standing: Position,
-    keep_events: int, keep_dead_letters: int,
+    keep_events: int, keep_dead_letters: int, forgotten: Iterable[str] = (),
 ) -> None:  # fmt: skip
-    """A cycle, all or nothing."""
+    """A cycle, all or nothing. Nothing is kept of the sensors in ``forgotten`` but what the cycle itself has to say."""
     now = int(time.time() * 1000)
     events = [
         (now, output.key.decode(), *_id_and_status(output.value), output.value)
@@ -73,6 +76,8 @@ def commit(
     states = {output.key.decode(): output.value for output in outputs if output.kind == "states"}
     letters = [(now, _reason(output.value), output.value) for output in outputs if output.kind == "dead_letters"]
     with database.writing() as writing:
+        for table in ("sensors", "states", "events"):
+            writing.executemany(f"DELETE FROM {table} WHERE sensor = ?", [(sensor,) for sensor in forgotten])
         writing.executemany("INSERT INTO events (committed, sensor, id, status, value) VALUES (?, ?, ?, ?, ?)", events)
         writing.executemany("INSERT OR REPLACE INTO states VALUES (?, ?)", states.items())
         writing.executemany("INSERT INTO dead_letters (committed, reason, value) VALUES (?, ?, ?)", letters)

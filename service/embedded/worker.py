@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import logging
 import os
+import random
 import sqlite3
 import threading
 import time
@@ -21,8 +22,11 @@ from service.api import server as api
 from service.api.answers import SensorEntry, SensorPosterior
 from service.api.backend import Behind, NotTaken, PostedReading, StoredEvent
 from service.api.posterior import Sensors
+from service.delivery import Deliveries, Delivery, SinkMetrics
 from service.embedded import tables
+from service.embedded.control import ControlTable
 from service.embedded.database import Database
+from service.embedded.events import TableEvents
 from service.embedded.feeds import Feed, Planted
 from service.embedded.intake import Intake, IntakeRecord
 from service.kafka import watchdog
@@ -30,6 +34,7 @@ from service.metrics import Metrics
 from service.partition import Partition, Rules
 from service.readings import Reading
 from service.settings import RecordMapping, Settings
+from service.sinks import open_sink
 from service.upkeep import Upkeep, warm_up
 
 log = logging.getLogger(__name__)
@@ -81,13 +86,28 @@ class Worker:
             self._intake = Intake(self._database)
             closing.callback(self._intake.close)
             self._own_format = self._intake.format_of(RecordMapping())
+            self._control = ControlTable(self._database)
             server = api.serve(self.settings, self)
             if server is not None:
                 closing.callback(server.close)
-            self._run()
+            deliveries = self._start_sinks()
+            closing.callback(deliveries.finish, self.settings.worker.stop_within_s)
+            self._run(deliveries)
+            deliveries.raise_failure()
         log.info("left")
 
-    def _run(self) -> None:
+    def _start_sinks(self) -> Deliveries:
+        """Each on a thread of its own."""
+        deliveries, metrics = Deliveries(threading.Event()), SinkMetrics(self.metrics.registry)
+        opened = [(sink, open_sink(sink, os.environ)) for sink in self.settings.sinks]
+        for settings, sink in opened:
+            reader = TableEvents(self._database, settings.name, settings.max_age_s)
+            rng, book = random.Random(), self._control.book
+            deliveries.start(Delivery(settings, sink, reader, book, metrics, rng=rng, stopping=deliveries.stopping))
+            log.info("sink %s: %s to %s", settings.name, settings.kind, settings.where)
+        return deliveries
+
+    def _run(self, deliveries: Deliveries) -> None:
         kinds = [kind for kind in self.settings.source.kinds if kind != "http"]
         feeds = [Feed(kind, self.settings, self._intake, self._tell_planted) for kind in kinds]
         self._guarded(self._restore)
@@ -98,6 +118,8 @@ class Worker:
         while not self._stopping.is_set():
             self._guarded(self._cycle)
             self._look_at(feeds)
+            if not deliveries.all_run():
+                self._stopping.set()
         self._is_ready = False
         for feed in feeds:
             feed.stop()
@@ -145,13 +167,17 @@ class Worker:
         """One transaction: what came, what is due. Returns whether there was any."""
         source, partition = self.settings.source, self._partitions[_PARTITION]
         with self._lock:
+            self._control.poll()
+            forgotten = partition.forget()
             outputs, counts = partition.take(records)
             snapshots = self._upkeep.due_snapshots(save_all).get(_PARTITION, [])
-            if not records and not snapshots:
+            if not records and not snapshots and not forgotten:
                 return False
             unsaved_from = partition.unsaved_from([sensor for sensor, _ in snapshots])
             standing = tables.Position(partition.next_offset, unsaved_from, partition.clock, self._began)
-            tables.commit(self._database, outputs, snapshots, standing, source.keep_events, source.keep_dead_letters)
+            tables.commit(
+                self._database, outputs, snapshots, standing, source.keep_events, source.keep_dead_letters, forgotten
+            )
             partition.saved(snapshots)
             self._intake.worked_off(partition.next_offset)
         self.metrics.committed(counts)
@@ -170,8 +196,9 @@ class Worker:
         standing = tables.position(self._database)
         partition = Partition(
             _PARTITION, self._rules, self._decode, tables.SnapshotTable(self._database),
-            self._upkeep.has_room_for_sensor, self.settings.worker.snapshot_within_s,
+            self._upkeep.has_room_for_sensor, self.settings.worker.snapshot_within_s, self._control.book,
         )  # fmt: skip
+        self._control.poll()  # what was forgotten must not come back with what is replayed
         with self._lock:
             partition.begin(
                 standing.next_offset,

@@ -17,7 +17,8 @@ from service.settings.settings import Settings
 
 PREFIX = "ISHSMM_"
 BETWEEN = "__"
-RULES = "ISHSMM_RULES"
+# Lists of tables: each has a variable of its own.
+LISTS = {"ISHSMM_RULES": "rules", "ISHSMM_SINKS": "sinks"}
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -49,25 +50,25 @@ class _FromEnvironment(str):
 
 
 def variables() -> dict[str, tuple[str, ...]]:
-    """The variables that are read, but for ``ISHSMM_RULES``, with the places of what they set."""
+    """The variables that are read, but for ``ISHSMM_RULES`` and ``ISHSMM_SINKS``, with the places of what they set."""
     return {PREFIX + BETWEEN.join(place).upper(): place for place in _options(Settings)}
 
 
 def _options(struct: type[msgspec.Struct]) -> list[tuple[str, ...]]:
-    """The places of all single options outside of the rules."""
+    """The places of all single options outside of the rules and the sinks."""
     found: list[tuple[str, ...]] = []
     for field in msgspec.structs.fields(struct):
         section = _struct_in(field.type)
         if section is not None:
             found += [(field.encode_name, *place) for place in _options(section)]
-        elif field.encode_name != "rules":
+        elif field.encode_name not in LISTS.values():
             found.append((field.encode_name,))
     return found
 
 
 def _take_variable(table: dict[str, Any], name: str, text: str) -> None:
-    if name == RULES:
-        table["rules"] = _rules(text)
+    if name in LISTS:
+        table[LISTS[name]] = _tables(name, text)
         return
     if not name.startswith(PREFIX):
         return
@@ -97,20 +98,21 @@ def _refuse_variable(name: str, text: str, known: Mapping[str, Any]) -> None:
         raise ValueError(f"environment variable {name} is unknown; did you mean {meant[name]!r}?")
 
 
-def _rules(text: str) -> Any:
-    """Rules as a JSON list, or as TOML with [[rules]]."""
-    if text.lstrip().startswith(("[[", "rules")):
+def _tables(name: str, text: str) -> Any:
+    """Rules, say, as a JSON list, or as TOML with [[rules]]."""
+    key = LISTS[name]
+    if text.lstrip().startswith(("[[", key)):
         try:
             found = tomllib.loads(text)
         except tomllib.TOMLDecodeError as error:
-            raise ValueError(f"{RULES}: no TOML: {error}") from None
-        if list(found) != ["rules"]:
-            raise ValueError(f"{RULES} takes [[rules]] and nothing else, got {', '.join(found)}")
-        return found["rules"]
+            raise ValueError(f"{name}: no TOML: {error}") from None
+        if list(found) != [key]:
+            raise ValueError(f"{name} takes [[{key}]] and nothing else, got {', '.join(found)}")
+        return found[key]
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"{RULES} takes a JSON list or TOML with [[rules]]: {error}") from None
+        raise ValueError(f"{name} takes a JSON list or TOML with [[{key}]]: {error}") from None
 
 
 # From tables to structures

@@ -143,6 +143,8 @@ class Topics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     states: str = "ishsmm.states"
     dead_letters: str = "ishsmm.dead-letters"
     changelog: str = "ishsmm.changelog"
+    # mutes, acknowledgements, resets and forgettings
+    control: str = "ishsmm.control"
     # the internal one, through which readings go that are not keyed by sensor
     readings: str = "ishsmm.readings"
     # of the internal topic; cannot be changed later
@@ -158,7 +160,8 @@ class Topics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def names(self) -> dict[str, str]:
         """The topics' names by their keys."""
-        return {key: getattr(self, key) for key in ("events", "states", "dead_letters", "changelog", "readings")}
+        keys = ("events", "states", "dead_letters", "changelog", "control", "readings")
+        return {key: getattr(self, key) for key in keys}
 
 
 class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Mapping
+
 import msgspec
 
 from service.settings.mapping import RecordMapping
 from service.settings.rules import EVERY_SENSOR, IMPLIED, Rule
 from service.settings.sections import Http, Kafka, Limits, Topics, Worker
+from service.settings.sinks import SinkSettings
 from service.settings.sources import Source
 
 
@@ -21,12 +25,16 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     worker: Worker = Worker()
     http: Http = Http()
     rules: tuple[Rule, ...] = ()
+    sinks: tuple[SinkSettings, ...] = ()
 
     def __post_init__(self) -> None:
         for key, topic in self.topics.names.items():
             if self.kafka.reads(topic):
                 source = "topics" if self.kafka.topics_pattern is None else "topics_pattern"
                 raise ValueError(f"kafka.{source} reads {topic!r}, which the service itself writes (topics.{key})")
+        for i, sink in enumerate(self.sinks):
+            if sink.name in [earlier.name for earlier in self.sinks[:i]]:
+                raise ValueError(f"sinks[{i}].name takes a name of its own, got {sink.name!r} again")
         for i, rule in enumerate(self.rules[:-1]):
             if rule.match == EVERY_SENSOR:
                 raise ValueError(f"rules[{i}].match = '*' takes every sensor: the rules after it are never used")
@@ -35,8 +43,11 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The first rule that matches; one of defaults where none does."""
         return next((rule for rule in self.rules if rule.matches(sensor)), IMPLIED)
 
-    def check(self) -> None:
+    def check(self, environ: Mapping[str, str] = os.environ) -> None:
         """Raise ValueError unless every rule's detector can be built and every file that is named is there."""
+        for sink in self.sinks:
+            if sink.kind == "webhook":
+                _ = sink.address(), sink.secret("token", environ), sink.secret("secret", environ)
         for i, rule in enumerate(self.rules):
             try:
                 rule.detector()

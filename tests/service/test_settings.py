@@ -74,7 +74,7 @@ def test_the_example_mentions_every_option():
     found = list(structs_in(Settings))
     assert ModelTable in found
     sections = ("source", "file", "simulate", "kafka", "topics", "mapping", "limits", "worker", "http", "security")
-    sections += ("rules", "detector", "alarms", "window", "labels", "state_names", "model")
+    sections += ("rules", "sinks", "detector", "alarms", "window", "labels", "state_names", "model")
     for struct in found:
         for field in msgspec.structs.fields(struct):
             name = field.encode_name

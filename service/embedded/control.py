@@ -1,0 +1,72 @@
+"""The table of control records, and what a command has to know of sensors and events in the same file."""
+
+from __future__ import annotations
+
+from service import messages
+from service.control import Changes, ControlBook, ControlLog
+from service.embedded.visit import Tables, Visit
+from service.settings import Settings
+
+
+class ControlTable:
+    """Keeps a ``ControlBook`` up to date with the table, which any process may write to."""
+
+    def __init__(self, tables: Tables) -> None:
+        self.book = ControlBook()
+        self._tables = tables
+        self._last: dict[str, bytes] = {}
+
+    def poll(self) -> None:
+        """Take note of what has changed."""
+        found = dict(self._tables.reading().execute("SELECT key, value FROM control"))
+        if found != self._last:
+            self._last = found
+            self.book.replace(found)
+
+    def read(self) -> ControlBook:
+        """All that is said now."""
+        self.poll()
+        return self.book
+
+    def write(self, changes: Changes) -> None:
+        """Say something more; returns when it is on the disk."""
+        said = [(key, value) for key, value in changes.items() if value is not None]
+        taken_back = [(key,) for key, value in changes.items() if value is None]
+        with self._tables.writing() as writing:
+            writing.executemany("DELETE FROM control WHERE key = ?", taken_back)
+            writing.executemany("INSERT OR REPLACE INTO control VALUES (?, ?)", said)
+
+
+class EmbeddedDesk:
+    """A service whose state is in one file."""
+
+    what_stays = "its events go with its state; dead letters stay until newer ones take their place"
+
+    def __init__(self, settings: Settings) -> None:
+        self._visit = Visit(settings.source.state)
+        self.control: ControlLog = ControlTable(self._visit)
+
+    def generation_of(self, sensor: str) -> int | None:
+        """The generation that a sensor is in: of its snapshot, or of its state where it has none yet."""
+        reading = self._visit.reading()
+        found = reading.execute("SELECT generation FROM sensors WHERE sensor = ?", (sensor,)).fetchone()
+        if found is not None:
+            return int(found[0])
+        found = reading.execute("SELECT value FROM states WHERE sensor = ?", (sensor,)).fetchone()
+        state = None if found is None else messages.decode(found[0])
+        return state.generation if isinstance(state, messages.StateRecord) else None
+
+    def sensors(self) -> list[str]:
+        """All that have a state."""
+        found = self._visit.reading().execute("SELECT sensor FROM sensors UNION SELECT sensor FROM states ORDER BY 1")
+        return [sensor for (sensor,) in found]
+
+    def events_with(self, beginning: str) -> dict[str, str]:
+        """Changes whose ids begin so, with their sensors."""
+        found = self._visit.reading().execute(
+            "SELECT id, sensor FROM events WHERE substr(id, 1, ?) = ?", (len(beginning), beginning)
+        )
+        return dict(found)
+
+    def close(self) -> None:
+        self._visit.close()

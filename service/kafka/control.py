@@ -1,0 +1,92 @@
+"""The control topic: one partition, compacted, small, read as a whole by everybody who follows it."""
+
+from __future__ import annotations
+
+import time
+
+from kafka import KafkaConsumer, KafkaProducer
+from kafka.errors import KafkaError
+from kafka.structs import TopicPartition
+
+from service.control import Changes, ControlBook
+from service.kafka import guards
+from service.kafka.changelog import ReadStalled
+from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
+
+_CATCH_UP_SECONDS = 10.0
+_WRITTEN_WITHIN = 15.0
+_POLL_RECORDS = 10_000
+
+
+class ControlFollower:
+    """Keeps a ``ControlBook`` up to date. Nothing happens but in its calls."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self.book = ControlBook()
+        self._place = TopicPartition(topic, 0)
+        self._consumer = connection.build(
+            KafkaConsumer,
+            isolation_level="read_committed",
+            enable_auto_commit=False,
+            auto_offset_reset="earliest",
+            max_poll_records=_POLL_RECORDS,
+            metrics_enabled=False,
+        )
+        self._consumer.assign([self._place])
+        self._consumer.seek(self._place, 0)
+
+    def poll(self, timeout: float = 0.0) -> bool:
+        """Take note of what has come; returns whether anything has."""
+        try:
+            found = self._consumer.poll(timeout_ms=int(timeout * 1000)).get(self._place, ())
+        except KafkaError:
+            return False  # brokers that are away are somebody else's to tell of
+        self.book.apply({record.key.decode(errors="replace"): record.value for record in found if record.key})
+        return bool(found)
+
+    def catch_up(self) -> None:
+        """Take note of everything that is on the topic by now; ReadStalled where brokers do not answer."""
+        try:
+            end = self._consumer.end_offsets([self._place], timeout_ms=REQUEST_MS)[self._place]
+            deadline = time.monotonic() + _CATCH_UP_SECONDS
+            while (self._consumer.position(self._place, timeout_ms=REQUEST_MS) or 0) < end:
+                self.poll(0.1)
+                if time.monotonic() > deadline:
+                    raise ReadStalled(f"{self._place.topic} cannot be read to its end at {end}")
+        except KafkaError as error:
+            raise ReadStalled(f"{self._place.topic}: {type(error).__name__}: {error}") from error
+
+    def close(self) -> None:
+        self._consumer.close()
+
+
+class KafkaControl:
+    """The control topic as commands use it."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        self._connection = connection
+        self._topic = topic
+        connection.check(reads=[topic], writes=[topic])
+
+    def read(self) -> ControlBook:
+        """All that is said now."""
+        follower = ControlFollower(self._connection, self._topic)
+        try:
+            follower.catch_up()
+        except ReadStalled as stalled:
+            raise ConnectionProblem(str(stalled)) from stalled
+        finally:
+            follower.close()
+        return follower.book
+
+    def write(self, changes: Changes) -> None:
+        """Say something more; returns when the brokers have it."""
+        producer = self._connection.build(KafkaProducer, acks="all", metrics_enabled=False)
+        try:
+            sent = [producer.send(self._topic, value, key.encode(), partition=0) for key, value in changes.items()]
+            for future in sent:
+                future.get(timeout=_WRITTEN_WITHIN)
+        except KafkaError as error:
+            raise ConnectionProblem(f"{self._topic!r} cannot be written: {type(error).__name__}: {error}") from error
+        finally:
+            guards.close(producer, 1.0)

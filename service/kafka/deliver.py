@@ -1,0 +1,65 @@
+"""Sinks fed from Kafka: a consumer group for each, so that they do not wait for each other."""
+
+from __future__ import annotations
+
+import logging
+import os
+import random
+import threading
+from collections.abc import Sequence
+
+import prometheus_client
+
+from service.delivery import Deliveries, Delivery, SinkMetrics
+from service.kafka.changelog import ReadStalled
+from service.kafka.connection import ConnectionProblem
+from service.kafka.control import ControlFollower
+from service.kafka.events import KafkaEvents
+from service.settings import Settings
+from service.settings.sinks import SinkSettings
+from service.sinks import open_sink
+from service.worker import connection_of
+
+log = logging.getLogger(__name__)
+
+_MUTES_READ_EVERY = 0.5
+
+
+def group_of(settings: Settings, sink: SinkSettings) -> str:
+    """The consumer group of a sink."""
+    return f"{settings.kafka.group}-{sink.name}"
+
+
+def deliver(settings: Settings, sinks: Sequence[SinkSettings], stopping: threading.Event, port: int = 0) -> None:
+    """Feed the sinks until told to stop; raises what ended one of them before that."""
+    connection, names = connection_of(settings), settings.topics
+    for sink in sinks:
+        connection.check(reads=[names.events, names.control], group=group_of(settings, sink))
+    control = ControlFollower(connection, names.control)
+    try:
+        control.catch_up()
+    except ReadStalled as stalled:
+        control.close()
+        raise ConnectionProblem(str(stalled)) from stalled
+    metrics = SinkMetrics(prometheus_client.CollectorRegistry())
+    if port:
+        prometheus_client.start_http_server(port, "127.0.0.1", metrics.registry)
+    deliveries = Deliveries(stopping)
+    for sink in sinks:
+        reader = KafkaEvents(connection, names.events, group_of(settings, sink), sink.max_age_s)
+        deliveries.start(
+            Delivery(
+                sink, open_sink(sink, os.environ), reader, control.book, metrics,
+                rng=random.Random(), stopping=stopping,
+            )
+        )  # fmt: skip
+        log.info("sink %s: %s to %s", sink.name, sink.kind, sink.where)
+    try:
+        while not stopping.wait(_MUTES_READ_EVERY) and deliveries.all_run():
+            control.poll()
+    finally:
+        stopping.set()
+        deliveries.join()
+        control.close()
+        log.info("left")
+    deliveries.raise_failure()

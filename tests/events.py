@@ -1,0 +1,23 @@
+"""Events as they stand on the topic, made by hand."""
+
+from __future__ import annotations
+
+from service import messages
+from service.readings import rfc3339
+
+
+def change(sensor="a", number=0, revision=0, status="confirmed", seconds=1_700_000_000.0, **labels):
+    """A change that could be said at a time."""
+    at = messages.Place(7, rfc3339(int(seconds * 1e6)))
+    return messages.ChangeEvent(
+        id=messages.event_id(sensor, 0, number), sensor=sensor, labels=labels, generation=0, revision=revision,
+        status=status, index=5, time=None, probability=0.99, low=at, high=at, at=at, before=None, after=None,
+        summary="level 1 -> 2",
+    )  # fmt: skip
+
+
+def notice(sensor="a", kind="silent", seconds=1_700_000_000.0):
+    """Another message about a sensor."""
+    return messages.Notice(
+        sensor=sensor, labels={}, generation=0, kind=kind, index=3, time=rfc3339(int(seconds * 1e6)), why="no reading"
+    )

@@ -1,0 +1,244 @@
+"""Committed events on their way to a sink: which are sent, how often, in which order, and after a crash."""
+
+from __future__ import annotations
+
+import io
+import json
+import random
+import threading
+
+import msgspec
+import prometheus_client
+import pytest
+from events import change, notice
+
+from service import messages
+from service.control import ControlBook, Mute, as_change
+from service.delivery import Committed, Deliveries, Delivery, SinkMetrics, is_wanted
+from service.settings.sinks import SinkSettings
+from service.sinks import Refused, StdoutSink, TryAgain
+from service.sinks.sink import outgoing
+
+NOW = 1_700_000_100.0
+
+
+class ListReader:
+    """Events in memory; ``place`` is what a crash leaves."""
+
+    def __init__(self, events, batch=100):
+        self.events = [Committed(value, int(at * 1000), i) for i, (value, at) in enumerate(events)]
+        self.batch = batch
+        self.place = 0
+
+    def read(self, timeout):
+        return self.events[self.place : self.place + self.batch]
+
+    def done(self, events):
+        self.place += len(events)
+
+    def close(self):
+        pass
+
+
+class ListSink:
+    """Takes what it is told to take: an answer of None is delivered, others are raised."""
+
+    def __init__(self, answers=None):
+        self.seen = []
+        self._answers = answers or {}
+
+    def send(self, event):
+        self.seen.append((event.sensor, event.id, event.revision))
+        answers = self._answers.get(event.sensor, [])
+        answer = answers.pop(0) if answers else None
+        if answer is not None:
+            raise answer
+
+    def close(self):
+        pass
+
+
+def published(*events, at=NOW - 10):
+    return [(messages.encode(event), at) for event in events]
+
+
+def delivery(reader, sink, book=None, **options):
+    settings = SinkSettings(**{"kind": "stdout", "name": "test", **options})
+    made = Delivery(
+        settings, sink, reader, book or ControlBook(), SinkMetrics(prometheus_client.CollectorRegistry()),
+        rng=random.Random(1), now=lambda: NOW, wait=waits.append,
+    )  # fmt: skip
+    waits.clear()
+    return made
+
+
+waits: list[float] = []
+
+
+def sensors(sink):
+    return [sensor for sensor, _, _ in sink.seen]
+
+
+def recent(*names):
+    return published(*(change(name, seconds=NOW - 20) for name in names))
+
+
+def test_events_are_sent_in_their_order():
+    reader, sink = ListReader(recent(*"abcde"), batch=2), ListSink()
+    one = delivery(reader, sink)
+    for _ in range(4):
+        one.step()
+    assert sensors(sink) == list("abcde")
+    assert reader.place == 5
+
+
+def test_old_events_are_not_sent_and_that_is_counted(caplog):
+    """Published long ago; or just now, from readings of long ago: what a replay of old input gives."""
+    old = published(change("old", seconds=NOW - 1000), at=NOW - 1000)
+    replayed = published(change("replayed", seconds=NOW - 1000))
+    reader, sink = ListReader(old + recent("new") + replayed), ListSink()
+    assert delivery(reader, sink).step() == {"too_old": 2, "sent": 1}
+    assert sensors(sink) == ["new"]
+    assert reader.place == 3
+    assert "2 events older than 900 s not sent" in caplog.text
+
+
+def test_the_age_may_be_that_of_the_publication_alone():
+    events = published(change("slow clock", seconds=NOW - 1e6)) + published(change("old"), at=NOW - 1000)
+    sink = ListSink()
+    delivery(ListReader(events), sink, age="publication").step()
+    assert sensors(sink) == ["slow clock"]
+
+
+def test_muted_events_are_not_sent():
+    book = ControlBook()
+    book.apply(
+        as_change(Mute(pattern="m*", since="2023-11-14T22:14:00Z", until="2023-11-14T22:15:00Z"))  # NOW is 22:15:00
+    )
+    reader, sink = ListReader(recent("mixer", "boiler")), ListSink()
+    assert delivery(reader, sink, book).step() == {"muted": 1, "sent": 1}
+    assert sensors(sink) == ["boiler"]
+    # published after the maintenance was over
+    late, after = ListReader(published(change("mixer", seconds=NOW), at=NOW)), ListSink()
+    delivery(late, after, book).step()
+    assert sensors(after) == ["mixer"]
+
+
+def test_what_may_go_better_is_tried_again_with_growing_pauses():
+    sink = ListSink({"a": [TryAgain("busy")] * 3})
+    assert delivery(ListReader(recent("a", "b")), sink, backoff_s=1.0).step() == {"sent": 2}
+    assert sensors(sink) == ["a"] * 4 + ["b"]
+    assert len(set(sink.seen)) == 2  # the same id and revision every time
+    assert [low <= pause <= 2 * low for low, pause in zip((0.5, 1.0, 2.0), waits, strict=True)] == [True] * 3
+
+
+def test_attempts_are_bounded_and_the_next_event_is_not_held_up(caplog):
+    sink = ListSink({"a": [TryAgain("busy")] * 100})
+    reader = ListReader(recent("a", "b"))
+    one = delivery(reader, sink, attempts=3)
+    assert one.step() == {"given_up": 1, "sent": 1}
+    assert sensors(sink) == ["a"] * 3 + ["b"]
+    assert reader.place == 2
+    assert "given up: 3 attempts, the last: busy" in caplog.text
+    counted = one._metrics.registry.get_sample_value
+    assert counted("ishsmm_sink_events_total", {"sink": "test", "outcome": "given_up"}) == 1
+    assert counted("ishsmm_sink_retries_total", {"sink": "test"}) == 2
+
+
+def test_what_is_refused_is_not_tried_again(caplog):
+    sink = ListSink({"a": [Refused("the answer is 400")]})
+    assert delivery(ListReader(recent("a", "b")), sink).step() == {"given_up": 1, "sent": 1}
+    assert sensors(sink) == ["a", "b"]
+    assert messages.event_id("a", 0, 0) in caplog.text
+
+
+def test_a_receiver_says_how_long_to_wait_and_is_heard_within_reason():
+    sink = ListSink({"a": [TryAgain("later", 7.0), TryAgain("much later", 1e6)]})
+    delivery(ListReader(recent("a")), sink).step()
+    assert waits == [7.0, 30.0]
+
+
+def test_a_crash_before_the_place_is_noted_sends_again_with_the_same_id_and_revision():
+    class Crash(Exception):
+        pass
+
+    reader, first, second = ListReader(recent("a", "b")), ListSink(), ListSink()
+
+    def dies(events):
+        raise Crash
+
+    noting, reader.done = reader.done, dies
+    with pytest.raises(Crash):
+        delivery(reader, first).step()
+    reader.done = noting
+    delivery(reader, second).step()
+    assert first.seen == second.seen
+    assert sensors(second) == ["a", "b"]
+
+
+def test_told_to_stop_it_gives_nothing_up():
+    stopping = threading.Event()
+    reader, sink = ListReader(recent("a", "b", "c")), ListSink({"b": [TryAgain("busy")] * 9})
+    one = delivery(reader, sink)
+    one._stopping, one._wait = stopping, lambda _: stopping.set()
+    assert one.step() == {"sent": 1}
+    assert reader.place == 1  # b comes again
+
+
+def test_records_that_are_no_events_are_passed_over(caplog):
+    reader, sink = ListReader([(b"{}", NOW), (b"\xff", NOW), (b"", NOW), *recent("a")]), ListSink()
+    assert delivery(reader, sink).step() == {"unreadable": 3, "sent": 1}
+    assert "3 records are no events of ours" in caplog.text
+
+
+@pytest.mark.parametrize(
+    ("options", "wanted"),
+    [
+        ({}, ["a", "b", "c"]),
+        ({"only": ("confirmed",)}, ["a"]),
+        ({"only": ("provisional", "silent")}, ["b", "c"]),
+        ({"labels": {"critical": True}}, ["a"]),
+        ({"labels": {"critical": True, "site": "south"}}, []),
+        ({"sensors": "[bc]"}, ["b", "c"]),
+    ],
+)
+def test_only_what_is_wanted_is_sent(options, wanted):
+    events = [change("a", critical=True, site="north"), change("b", status="provisional", site="north"), notice("c")]
+    settings = SinkSettings(kind="stdout", name="x", **options)
+    assert [event.sensor for event in events if is_wanted(settings, event)] == wanted
+
+
+def test_every_line_has_an_id_and_a_revision():
+    out = io.BytesIO()
+    sink = StdoutSink(out)
+    first, told = change("a", revision=2), notice("b")
+    for event in (first, told, told):
+        sink.send(outgoing(event, messages.encode(event)))
+    lines = out.getvalue().splitlines()
+    assert lines[0] == messages.encode(first)  # as it stands on the topic
+    found = [json.loads(line) for line in lines]
+    assert [(one["type"], one["revision"]) for one in found] == [("change", 2), ("notice", 0), ("notice", 0)]
+    assert found[1] == found[2]
+    assert msgspec.convert({k: v for k, v in found[1].items() if k != "id" and k != "revision"}, messages.Notice)
+    other = notice("b", seconds=1_700_000_001.0)
+    assert outgoing(other, messages.encode(other)).id != found[1]["id"]
+
+
+def test_a_sink_that_fails_for_a_reason_of_its_own_ends_all():
+    class Broken(ListSink):
+        def send(self, event):
+            raise BrokenPipeError
+
+    stopping = threading.Event()
+    idle = delivery(ListReader([]), ListSink())
+    broken = delivery(ListReader(recent("a")), Broken())
+    idle._reader.read = lambda timeout: (stopping.wait(0.01) and []) or []
+    idle._stopping = broken._stopping = stopping
+    both = Deliveries(stopping)
+    both.start(idle)
+    both.start(broken)
+    assert stopping.wait(10)
+    both.join(10)
+    assert not both.all_run()
+    with pytest.raises(BrokenPipeError):
+        both.raise_failure()
