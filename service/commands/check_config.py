@@ -42,7 +42,7 @@ def described_live(sensors: list[LiveSensor], every: bool = False) -> list[str]:
         return ["live          no sensor has a state yet"]
     lines = [f"live          {len(sensors):,} sensors have a state"]
     kinds = (
-        (False, "start a new generation: their model, prior, transform or detector is another one"),
+        (False, "start a new generation: their model, prior, transform, season or detector is another one"),
         (True, "keep their state"),
     )
     for keeps, what in kinds:
@@ -132,8 +132,9 @@ def _mapping_words(settings: Settings) -> str:
 def _rule_words(rule: Rule) -> str:
     model = rule.model if isinstance(rule.model, str) else f"{rule.model.kind} of {rule.model.emission['family']}"
     parts = [f"model {model}", f"alarm above {rule.policy().threshold:.6g}"]
-    if rule.transform != "none":
-        parts.append(rule.transform)
+    parts += rule.transforms
+    if rule.season_settings is not None:
+        parts.append(f"season of {rule.season_settings.period_s:g} s in {rule.season_settings.bins} bins")
     parts.append(f"a state record every {rule.window.readings} readings or {rule.window.max_wait_s:g} s")
     parts += [f"{name} {value}" for name, value in sorted(rule.labels.items())]
     return f"{rule.match}: {', '.join(parts)}; inference {rule.inference_fingerprint()}"

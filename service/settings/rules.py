@@ -11,6 +11,7 @@ from msgspec import Meta
 
 from service.settings.models import ModelTable
 from service.settings.times import Seconds, TimePolicy
+from service.settings.transforms import Season, Transforms, season_of, steps_of
 
 if TYPE_CHECKING:
     import ishsmm_stream as hs
@@ -103,7 +104,10 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     match: Annotated[str, Meta(min_length=1)] = EVERY_SENSOR
     model: Literal["auto"] | ModelTable = "auto"
     prior: Literal["auto", "model"] | None = None
-    transform: Literal["none", "log", "log1p", "sqrt"] = "none"
+    # one, or several in their order
+    transform: Transforms = "none"
+    # a cycle that is learned and taken away, after the transforms: "1d", or a table
+    season: str | Season | None = None
     detector_settings: DetectorSettings = msgspec.field(name="detector", default=DetectorSettings())
     alarms: Alarms = Alarms()
     window: Window = Window()
@@ -124,12 +128,25 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 raise ValueError(f"state_names takes the numbers of states from 0 as keys, got {number!r}")
         if self.state_names and (isinstance(self.model, str) or self.model.kind == "ilr"):
             raise ValueError("state_names takes a model in which states return, such as kind = 'ied'")
-        if self.transform != "none" and isinstance(self.model, ModelTable) and self.model.counts:
+        counts = isinstance(self.model, ModelTable) and self.model.counts
+        if self.transforms and counts:
             raise ValueError(f"transform takes 'none' where the emission counts, got {self.transform!r}")
+        if self.season_settings is not None and counts:
+            raise ValueError("season takes an emission that does not count")
 
     def matches(self, sensor: str) -> bool:
         """Whether the rule's pattern fits the whole name; ``*`` also matches ``/``."""
         return fnmatch.fnmatchcase(sensor, self.match)
+
+    @property
+    def transforms(self) -> tuple[str, ...]:
+        """The transforms in their order."""
+        return steps_of(self.transform)
+
+    @property
+    def season_settings(self) -> Season | None:
+        """The season in full."""
+        return season_of(self.season)
 
     def channels(self) -> int | None:
         """How many values a reading must have; None where any number will do."""
@@ -174,7 +191,12 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         parts: list[Any] = ["auto"] if isinstance(detector.model, str) else _model_parts(detector.model)
         settings = msgspec.structs.asdict(self.detector_settings)
         del settings["keep"]  # how much is remembered for display
-        parts += [self.prior, self.transform, sorted(settings.items())]
+        names = self.transforms
+        transform: Any = names[0] if len(names) == 1 else names or "none"
+        parts += [self.prior, transform, sorted(settings.items())]
+        season = self.season_settings
+        if season is not None:
+            parts.append((season.period_s, season.bins))
         return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
 
