@@ -25,7 +25,7 @@ def warm_up(settings: Settings) -> None:
     """Compile what the rules need before anybody waits for it."""
     began = time.monotonic()
     seen = set()
-    for rule in (*settings.rules, settings.rule_for("")):
+    for rule in settings.rules_in_force:
         fingerprint = rule.inference_fingerprint()
         if fingerprint not in seen:
             seen.add(fingerprint)

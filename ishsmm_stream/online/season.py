@@ -3,7 +3,8 @@
 The period is cut into ``bins``. A bin's deviation is the mean of its readings minus the level around it: over one whole
 period with the bin in the middle, so that a cycle does not count as level and a drift does not count as cycle. While a
 profile is known the level is the median of what it leaves, which moves where a real change is and not before or after.
-The profile is, bin by bin, the median of the last three deviations: a period that was unlike the others has no say.
+The profile follows, bin by bin, the median of the last three deviations, a quarter of the way each period: one that
+was unlike the others has no say, and noise averages out.
 
 It is causal. A deviation is known half a period after its bin; only in the first period is it taken earlier, from that
 period alone, so that readings have a profile from the second one on. Until then the answer is missing (NaN). It also is
@@ -23,6 +24,7 @@ from ishsmm_stream import _checks
 from ishsmm_stream.online import snapshot
 
 REMEMBERED = 3  # deviations a bin
+_GAIN = 0.25
 _AROUND = 6  # bins on each side that a bin's scatter is compared with
 _STEEP = 2.0
 _LEAST_READINGS = 5  # of a bin whose scatter is looked at
@@ -116,6 +118,7 @@ class SeasonalProfile:
             "centre": np.array(self._centre, dtype=np.float32),
             "window": np.array([channel.window for channel in self._profiles]),
             "scatter": np.array([channel.scatter for channel in self._profiles], dtype=np.float32),
+            "profile": np.array([channel.profile for channel in self._profiles], dtype=np.float32),
             "deviations": np.array([channel.deviations for channel in self._profiles], dtype=np.float32),
         }
         return snapshot.write(header, arrays)
@@ -134,7 +137,7 @@ class SeasonalProfile:
             channel.sums = header["sums"][i]
             channel.window, channel.scatter = arrays["window"][i].tolist(), arrays["scatter"][i].tolist()
             channel.deviations = arrays["deviations"][i].tolist()
-            channel.profile = [_median(known) for known in channel.deviations]
+            channel.profile = arrays["profile"][i].tolist()
         profile._lines = profile._lines_of(profile._current % profile.bins)
         return profile
 
@@ -147,7 +150,7 @@ class _Channel:
         self.window = [math.nan] * bins  # mean values of the last period's bins
         self.scatter = [math.nan] * bins  # standard deviation of what the profile left in each
         self.deviations = [[math.nan] * REMEMBERED for _ in range(bins)]  # the newest first
-        self.profile = [math.nan] * bins  # their medians
+        self.profile = [math.nan] * bins
         self.sums = [0.0, 0.0, 0.0]  # of the current bin: the mean value, and Welford's sums of what the profile leaves
 
     def add(self, count: int, value: float, left: float) -> None:
@@ -179,8 +182,12 @@ class _Channel:
             level = median(residuals) + fmean(known for _, known in pairs)
         deviation = _rounded(mean - level, 16)
         if math.isfinite(deviation):
-            self.deviations[phase] = [deviation, *self.deviations[phase][:-1]]
-            self.profile[phase] = _median(self.deviations[phase])
+            known = self.deviations[phase]
+            self.deviations[phase] = [deviation, *known[:-1]]
+            middle = median(number for number in self.deviations[phase] if number == number)
+            if not math.isnan(known[-1]):  # three were known before: what is there is worth keeping
+                middle = self.profile[phase] + _GAIN * (middle - self.profile[phase])
+            self.profile[phase] = _rounded(middle, 16)
 
     def line(self, phase: int, centre: Sequence[float]) -> Line:
         here = self.profile[phase]
@@ -200,11 +207,6 @@ class _Channel:
         around = [self.scatter[(phase + i) % self.bins] for i in range(-_AROUND, _AROUND + 1)]
         around = [number for number in around if number == number]
         return len(around) > _AROUND and scatter > _STEEP * median(around)
-
-
-def _median(known: Sequence[float]) -> float:
-    known = [number for number in known if number == number]
-    return median(known) if known else math.nan
 
 
 def _rounded(number: float, bits: int) -> float:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from service.settings import fleet
 from service.settings.models import ModelTable
 from service.settings.times import Seconds, TimePolicy
 from service.settings.transforms import Season, Transforms, season_of, steps_of
@@ -54,22 +55,42 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """When an alarm is raised, confirmed and taken back: a threshold, or what it follows from."""
+    """When an alarm is raised, confirmed and taken back: a threshold, or what it follows from. By default that is the
+    fleet's budget of false alarms."""
 
     threshold: float | None = None
     rate: FalseAlarmRate | None = None
     costs: Costs | None = None
+    # a budget of its own in place of the fleet's, for so many sensors; without them, for as many as the fleet's
+    false_alarms_per_day: fleet.PerDay | None = None
+    expected_sensors: fleet.Sensors | None = None
     retract: float | None = None
     confirm_after: int = 20
     min_segment: int = 10
     # least change of the level, in units of the (transformed) values and in standard deviations of the noise
     min_effect: float = 0.0
-    min_effect_sd: float = 0.0
+    min_effect_sd: float | None = None
 
     def __post_init__(self) -> None:
-        given = [name for name in ("threshold", "rate", "costs") if getattr(self, name) is not None]
-        if len(given) > 1:
+        budget = ("false_alarms_per_day", "expected_sensors")
+        given = [name for name in ("threshold", "rate", "costs", *budget) if getattr(self, name) is not None]
+        if len(given) > 1 and given != list(budget):
             raise ValueError(f"{' and '.join(given)} are given, which say the same thing: keep one of them")
+
+    def under(self, shared: fleet.Fleet, is_critical: bool, interval_s: float | None) -> Alarms:
+        """These with what they leave open taken from the fleet's budget."""
+        given = shared.min_effect_sd if self.min_effect_sd is None else self.min_effect_sd
+        if self.threshold is not None or self.rate is not None or self.costs is not None:
+            return msgspec.structs.replace(self, min_effect_sd=given)
+        budget = shared.critical if is_critical else shared
+        threshold = fleet.threshold(
+            self.false_alarms_per_day or budget.false_alarms_per_day,
+            self.expected_sensors or budget.expected_sensors,
+            interval_s,
+        )
+        return msgspec.structs.replace(
+            self, threshold=threshold, false_alarms_per_day=None, expected_sensors=None, min_effect_sd=given
+        )
 
     def policy(self) -> hs.AlarmPolicy:
         """The library's policy."""
@@ -77,7 +98,7 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
         rest: dict[str, Any] = {
             "confirm_after": self.confirm_after, "min_segment": self.min_segment,
-            "min_effect": self.min_effect, "min_effect_sd": self.min_effect_sd,
+            "min_effect": self.min_effect, "min_effect_sd": self.min_effect_sd or 0.0,
         }  # fmt: skip
         if self.retract is not None:
             rest["retract"] = self.retract
@@ -147,6 +168,11 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     def season_settings(self) -> Season | None:
         """The season in full."""
         return season_of(self.season)
+
+    def under(self, shared: fleet.Fleet) -> Rule:
+        """The rule with the alarm policy that it has in a fleet."""
+        is_critical = self.labels.get("critical", False) is True
+        return msgspec.structs.replace(self, alarms=self.alarms.under(shared, is_critical, self.time.interval_s))
 
     def channels(self) -> int | None:
         """How many values a reading must have; None where any number will do."""

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import functools
+
 import msgspec
 
+from service.settings.fleet import Fleet
 from service.settings.mapping import RecordMapping
 from service.settings.rules import EVERY_SENSOR, IMPLIED, Rule
 from service.settings.sections import Http, Kafka, Limits, Topics, Worker
 from service.settings.sources import Source
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+# dict: room for what is computed of the settings once
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
     """The whole configuration. Everything has a default."""
 
     source: Source = Source()
@@ -20,6 +24,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     limits: Limits = Limits()
     worker: Worker = Worker()
     http: Http = Http()
+    alarms: Fleet = Fleet()
     rules: tuple[Rule, ...] = ()
 
     def __post_init__(self) -> None:
@@ -31,13 +36,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             if rule.match == EVERY_SENSOR:
                 raise ValueError(f"rules[{i}].match = '*' takes every sensor: the rules after it are never used")
 
+    @functools.cached_property
+    def rules_in_force(self) -> tuple[Rule, ...]:
+        """The rules with the alarms that they have in this fleet, and last one of defaults for all other sensors."""
+        return tuple(rule.under(self.alarms) for rule in (*self.rules, IMPLIED))
+
     def rule_for(self, sensor: str) -> Rule:
-        """The first rule that matches; one of defaults where none does."""
-        return next((rule for rule in self.rules if rule.matches(sensor)), IMPLIED)
+        """The first rule in force that matches."""
+        return next(rule for rule in self.rules_in_force if rule.matches(sensor))
 
     def check(self) -> None:
         """Raise ValueError unless every rule's detector can be built and every file that is named is there."""
-        for i, rule in enumerate(self.rules):
+        for i, rule in enumerate(self.rules_in_force):
             try:
                 rule.detector()
             except ValueError as error:
