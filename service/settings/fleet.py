@@ -3,9 +3,9 @@
 A detector's threshold is a probability, and what a probability costs depends on how often it is asked: 5,000 sensors at
 1 Hz are asked 432 million times a day. The conversion rests on false alarms that ``benchmarks/fleet_alarms.py`` counts
 on noise in which nothing changes. Where 1 - threshold is q, the worst noise (Student's t with 4 degrees of freedom)
-stays below ``_WORST`` q^``_POWER`` a reading down to q = 1e-3: in whole days by a factor of eight or more, in a sensor's
-first 5,000 readings, which are the worst, by 1.7 or more. What is stricter is extrapolated, and the promise is for
-detectors that have settled: in 240 sensor-days of that noise one alarm, among a sensor's first readings, was raised
+stays below ``_WORST`` q^``_POWER`` a reading down to q = 1e-3: in whole days by a factor of eight or more, in the first
+5,000 readings of a sensor, which are the worst, by 1.7 or more. What is stricter is extrapolated, and the promise is
+for detectors that have settled: in 240 sensor-days of that noise one alarm, among a sensor's first readings, was raised
 whatever the threshold.
 """
 
