@@ -58,6 +58,7 @@ bench: setup  ## speed and detection against peers in the same run (about an hou
 	$(BIN)/python benchmarks/online.py $(QUICK)
 	$(BIN)/python benchmarks/stream.py $(QUICK)
 	$(BIN)/python benchmarks/delay.py $(QUICK)
+	$(BIN)/python benchmarks/fleet_alarms.py $(QUICK)
 	$(BIN)/python benchmarks/service.py $(QUICK)
 
 clean:  ## remove what the targets made

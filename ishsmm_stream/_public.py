@@ -22,6 +22,7 @@ from ishsmm_stream.online.alarms import AlarmPolicy
 from ishsmm_stream.online.detector import OnlineDetector
 from ishsmm_stream.online.fleet import update_fleet
 from ishsmm_stream.online.results import Alarm, ChangePoint, Event, Forecast, StateEstimate
+from ishsmm_stream.online.season import SeasonalProfile
 from ishsmm_stream.online.snapshot import SnapshotError
 
 __all__ = [
@@ -35,6 +36,7 @@ __all__ = [
     "Model",
     "OnlineDetector",
     "Posterior",
+    "SeasonalProfile",
     "Segmentation",
     "SnapshotError",
     "StateEstimate",

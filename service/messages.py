@@ -96,7 +96,10 @@ class StateRecord(_Message, tag="state", frozen=True, kw_only=True):
     generation: int
     index: Annotated[int, Meta(description="of the newest observation")]
     time: str
-    state: Annotated[State | None, Meta(description="null before the first observation")]
+    state: Annotated[
+        State | None,
+        Meta(description="null before the first observation, and while a season's first period is learned"),
+    ]
     run_length: RunLength
     change_probability: Annotated[
         float | None, Meta(description="that the current segment began within the last window of readings")

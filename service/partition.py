@@ -265,7 +265,7 @@ class Partition:
             accepted = pending[sensor] = []
         accepted.append((reading.time, values, missing))
         if starts_generation:
-            why = self._fresh.pop(sensor, "the rule's model, prior or transform is another one")
+            why = self._fresh.pop(sensor, "the rule's model, prior, transform or season is another one")
             notice = track.notice("new_generation", reading.time, why)
             outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
             # Saved with the commit that says so: said once, whatever happens next.

@@ -1,6 +1,7 @@
 """A reading's values as its rule's detector takes them: transformed, and refused where the model has no place for them.
 
-The detector refuses a whole window for one value that it cannot take, so each is looked at before.
+The detector refuses a whole window for one value that it cannot take, so each is looked at before. Transforms that
+remember earlier readings come after a reading is accepted, see ``history``.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from collections.abc import Callable
 
 from service.readings import BadRecord
 from service.settings.rules import Rule
+from service.settings.transforms import WITH_MEMORY
 
 Values = tuple[float, ...]
 Preparation = Callable[[Values], Values]
@@ -28,7 +30,8 @@ def preparation(rule: Rule) -> Preparation | None:
     It raises BadRecord with the reason ``out_of_domain`` or ``wrong_channels``. That a sensor with model = "auto" keeps
     its number of channels is for the caller to see to.
     """
-    steps = [step for step in (_channels(rule), _transform(rule), _whole_numbers(rule)) if step is not None]
+    checks = [step for step in (_channels(rule), _whole_numbers(rule)) if step is not None]
+    steps = checks + _transforms(rule)
     if not steps:
         return None
 
@@ -53,18 +56,32 @@ def _channels(rule: Rule) -> Preparation | None:
     return check
 
 
-def _transform(rule: Rule) -> Preparation | None:
-    if rule.transform == "none":
-        return None
-    function, takes = _TRANSFORMS[rule.transform]
+def _transforms(rule: Rule) -> list[Preparation]:
+    """The rule's transforms up to the first that remembers, which for counters begins with a check."""
+    steps: list[Preparation] = []
+    for name in rule.transforms:
+        if name in WITH_MEMORY:
+            return [*steps, _check_counter] if name == "counter_rate" else steps
+        steps.append(_transform(name))
+    return steps
+
+
+def _transform(name: str) -> Preparation:
+    function, takes = _TRANSFORMS[name]
 
     def transform(values: Values) -> Values:
         try:
             return tuple(map(function, values))
         except ValueError:
-            raise BadRecord("out_of_domain", f"{rule.transform} takes {takes}, got {list(values)}") from None
+            raise BadRecord("out_of_domain", f"{name} takes {takes}, got {list(values)}") from None
 
     return transform
+
+
+def _check_counter(values: Values) -> Values:
+    if min(values) < 0.0:
+        raise BadRecord("out_of_domain", f"counter_rate takes numbers from 0, got {list(values)}")
+    return values
 
 
 def _whole_numbers(rule: Rule) -> Preparation | None:

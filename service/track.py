@@ -19,6 +19,7 @@ import numpy as np
 import ishsmm_stream as hs
 from service import messages
 from service.arrival import judge
+from service.history import History, Previous, remembers
 from service.preparation import Preparation, preparation
 from service.readings import BadRecord, Reading, rfc3339
 from service.settings import Rule
@@ -80,6 +81,9 @@ class _Saved(msgspec.Struct, array_like=True, gc=False):
     revisions: dict[int, int]
     detector: bytes
     earlier: int | None = None
+    # what transforms remember; absent in what was written before there were any
+    previous: list[Previous | None] = []
+    season: bytes = b""
 
 
 class Tally(NamedTuple):
@@ -120,6 +124,7 @@ class Track:
         self._since_state = 0  # readings since the window began,
         self._window_began: int | None = None  # and the time of its first
         self._revisions: dict[int, int] = {}  # by alarm
+        self._history = History(prepared.rule) if remembers(prepared.rule) else None
 
     @property
     def index(self) -> int:
@@ -160,6 +165,8 @@ class Track:
         for time, values, missing in accepted:
             if missing:
                 self._insert(rows, times, missing, time)
+            if self._history is not None:
+                values = self._history.take(time, values)
             rows.append(values)
             times.append(time)
             if self._closes_window(time):
@@ -222,7 +229,7 @@ class Track:
         if event.kind == "retracted":
             summary = "no change after all"
         else:
-            summary = words(before, after, self.rule.transform)
+            summary = words(before, after, " ".join(self.rule.transforms) or "none")
         place = self.place(event.index)
         return messages.ChangeEvent(
             id=messages.event_id(self.sensor, self.generation, event.alarm),
@@ -266,13 +273,16 @@ class Track:
         state = detector.state
         assert state is not None
         low, median, high = detector.run_length()
+        is_learning = self._history is not None and self._history.is_learning
         return messages.StateRecord(
             sensor=self.sensor,
             labels=self.rule.labels,
             generation=self.generation,
             index=detector.time - 1,
             time=rfc3339(self._times[-1]),
-            state=messages.State(
+            state=None
+            if is_learning
+            else messages.State(
                 id=state.id,
                 name=self.rule.state_names.get(str(state.id)),
                 since=self.place(state.since),
@@ -320,6 +330,8 @@ class Track:
             self._revisions,
             self.detector.snapshot(),
             self.earlier,
+            [] if self._history is None else self._history.previous,
+            b"" if self._history is None else self._history.dump_season(),
         )
         return msgspec.msgpack.encode(saved)
 
@@ -345,6 +357,9 @@ class Track:
         track._values = deque(map(tuple, rows.tolist()), REMEMBERED)
         track._since_state, track._window_began = saved.since_state, saved.window_began
         track._revisions = saved.revisions
+        track._history = History(prepared.rule) if remembers(prepared.rule) else None
+        if track._history is not None:
+            track._history.load(saved.previous, saved.season)
         track.detector = hs.OnlineDetector.restore(saved.detector)
         track.detector.use_policy(prepared.policy)
         return track

@@ -34,7 +34,7 @@ def warm_up(settings: Settings, helpers: int = 0) -> None:
     processes, and leave what they made in the cache.
     """
     began = time.monotonic()
-    rules = {rule.inference_fingerprint(): rule for rule in (*settings.rules, settings.rule_for(""))}
+    rules = {rule.inference_fingerprint(): rule for rule in settings.rules_in_force}
     first, *others = rules.values()
     compiling = [_helper(rule) for rule in others[:helpers]]
     before = time.process_time()

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import math
 import os
 import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service.settings import Rule, Settings, load
-from service.settings.rules import IMPLIED
+from service.settings.fleet import Critical, Fleet
 from service.settings.sinks import SinkSettings
 
 if TYPE_CHECKING:
@@ -43,7 +44,7 @@ def described_live(sensors: list[LiveSensor], every: bool = False) -> list[str]:
         return ["live          no sensor has a state yet"]
     lines = [f"live          {len(sensors):,} sensors have a state"]
     kinds = (
-        (False, "start a new generation: their model, prior, transform or detector is another one"),
+        (False, "start a new generation: their model, prior, transform, season or detector is another one"),
         (True, "keep their state"),
     )
     for keeps, what in kinds:
@@ -77,11 +78,13 @@ def described(settings: Settings) -> list[str]:
         f"API           {f'http://{http.host}:{http.port}, {token}' if http.port else 'none'}",
         f"limits        {settings.limits.sensors} sensors, {settings.limits.memory_mb} MB, "
         f"records of {settings.limits.record_bytes} bytes",
+        f"alarms        {_budget_words(settings.alarms)}; critical sensors {_budget_words(settings.alarms.critical)}",
         "rules         the first that matches a sensor is its own",
     ]
-    lines += [f"  {_rule_words(rule)}" for rule in settings.rules]
-    if not settings.rules or settings.rules[-1].match != IMPLIED.match:
-        lines.append(f"  {_rule_words(IMPLIED)} (implied)")
+    *rules, implied = settings.rules_in_force
+    lines += [f"  {_rule_words(rule)}" for rule in rules]
+    if not rules or rules[-1].match != implied.match:
+        lines.append(f"  {_rule_words(implied)} (implied)")
     return lines
 
 
@@ -140,11 +143,26 @@ def _sink_words(sink: SinkSettings) -> str:
     return ", ".join(parts)
 
 
+def _budget_words(budget: Fleet | Critical) -> str:
+    return f"{budget.false_alarms_per_day:g} false alarms a day over {budget.expected_sensors:,} sensors"
+
+
+def _probability(number: float) -> str:
+    """With the first two digits of what it lacks to 1."""
+    return f"{number:.{max(2, 1 - math.floor(math.log10(1.0 - number)))}f}".rstrip("0")
+
+
 def _rule_words(rule: Rule) -> str:
     model = rule.model if isinstance(rule.model, str) else f"{rule.model.kind} of {rule.model.emission['family']}"
-    parts = [f"model {model}", f"alarm above {rule.policy().threshold:.6g}"]
-    if rule.transform != "none":
-        parts.append(rule.transform)
+    policy = rule.policy()
+    parts = [f"model {model}", f"alarm above {_probability(policy.threshold)}"]
+    if policy.min_effect:
+        parts.append(f"of {policy.min_effect:g} or more")
+    if policy.min_effect_sd:
+        parts.append(f"of {policy.min_effect_sd:g} noise standard deviations or more")
+    parts += rule.transforms
+    if rule.season_settings is not None:
+        parts.append(f"season of {rule.season_settings.period_s:g} s in {rule.season_settings.bins} bins")
     parts.append(f"a state record every {rule.window.readings} readings or {rule.window.max_wait_s:g} s")
     parts += [f"{name} {value}" for name, value in sorted(rule.labels.items())]
     return f"{rule.match}: {', '.join(parts)}; inference {rule.inference_fingerprint()}"

@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from service.settings import fleet
 from service.settings.models import ModelTable
 from service.settings.times import Seconds, TimePolicy
+from service.settings.transforms import Season, Transforms, season_of, steps_of
 
 if TYPE_CHECKING:
     import ishsmm_stream as hs
@@ -53,22 +55,42 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """When an alarm is raised, confirmed and taken back: a threshold, or what it follows from."""
+    """When an alarm is raised, confirmed and taken back: a threshold, or what it follows from. By default that is the
+    fleet's budget of false alarms."""
 
     threshold: float | None = None
     rate: FalseAlarmRate | None = None
     costs: Costs | None = None
+    # a budget of its own in place of the fleet's, for so many sensors; without them, for as many as the fleet's
+    false_alarms_per_day: fleet.PerDay | None = None
+    expected_sensors: fleet.Sensors | None = None
     retract: float | None = None
     confirm_after: int = 20
     min_segment: int = 10
     # least change of the level, in units of the (transformed) values and in standard deviations of the noise
     min_effect: float = 0.0
-    min_effect_sd: float = 0.0
+    min_effect_sd: float | None = None
 
     def __post_init__(self) -> None:
-        given = [name for name in ("threshold", "rate", "costs") if getattr(self, name) is not None]
-        if len(given) > 1:
+        budget = ("false_alarms_per_day", "expected_sensors")
+        given = [name for name in ("threshold", "rate", "costs", *budget) if getattr(self, name) is not None]
+        if len(given) > 1 and given != list(budget):
             raise ValueError(f"{' and '.join(given)} are given, which say the same thing: keep one of them")
+
+    def under(self, shared: fleet.Fleet, is_critical: bool, interval_s: float | None) -> Alarms:
+        """These with what they leave open taken from the fleet's budget."""
+        given = shared.min_effect_sd if self.min_effect_sd is None else self.min_effect_sd
+        if self.threshold is not None or self.rate is not None or self.costs is not None:
+            return msgspec.structs.replace(self, min_effect_sd=given)
+        budget = shared.critical if is_critical else shared
+        threshold = fleet.threshold(
+            self.false_alarms_per_day or budget.false_alarms_per_day,
+            self.expected_sensors or budget.expected_sensors,
+            interval_s,
+        )
+        return msgspec.structs.replace(
+            self, threshold=threshold, false_alarms_per_day=None, expected_sensors=None, min_effect_sd=given
+        )
 
     def policy(self) -> hs.AlarmPolicy:
         """The library's policy."""
@@ -76,7 +98,7 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
         rest: dict[str, Any] = {
             "confirm_after": self.confirm_after, "min_segment": self.min_segment,
-            "min_effect": self.min_effect, "min_effect_sd": self.min_effect_sd,
+            "min_effect": self.min_effect, "min_effect_sd": self.min_effect_sd or 0.0,
         }  # fmt: skip
         if self.retract is not None:
             rest["retract"] = self.retract
@@ -103,7 +125,10 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     match: Annotated[str, Meta(min_length=1)] = EVERY_SENSOR
     model: Literal["auto"] | ModelTable = "auto"
     prior: Literal["auto", "model"] | None = None
-    transform: Literal["none", "log", "log1p", "sqrt"] = "none"
+    # one, or several in their order
+    transform: Transforms = "none"
+    # a cycle that is learned and taken away, after the transforms: "1d", or a table
+    season: str | Season | None = None
     detector_settings: DetectorSettings = msgspec.field(name="detector", default=DetectorSettings())
     alarms: Alarms = Alarms()
     window: Window = Window()
@@ -124,12 +149,30 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
                 raise ValueError(f"state_names takes the numbers of states from 0 as keys, got {number!r}")
         if self.state_names and (isinstance(self.model, str) or self.model.kind == "ilr"):
             raise ValueError("state_names takes a model in which states return, such as kind = 'ied'")
-        if self.transform != "none" and isinstance(self.model, ModelTable) and self.model.counts:
+        counts = isinstance(self.model, ModelTable) and self.model.counts
+        if self.transforms and counts:
             raise ValueError(f"transform takes 'none' where the emission counts, got {self.transform!r}")
+        if self.season_settings is not None and counts:
+            raise ValueError("season takes an emission that does not count")
 
     def matches(self, sensor: str) -> bool:
         """Whether the rule's pattern fits the whole name; ``*`` also matches ``/``."""
         return fnmatch.fnmatchcase(sensor, self.match)
+
+    @property
+    def transforms(self) -> tuple[str, ...]:
+        """The transforms in their order."""
+        return steps_of(self.transform)
+
+    @property
+    def season_settings(self) -> Season | None:
+        """The season in full."""
+        return season_of(self.season)
+
+    def under(self, shared: fleet.Fleet) -> Rule:
+        """The rule with the alarm policy that it has in a fleet."""
+        is_critical = self.labels.get("critical", False) is True
+        return msgspec.structs.replace(self, alarms=self.alarms.under(shared, is_critical, self.time.interval_s))
 
     def channels(self) -> int | None:
         """How many values a reading must have; None where any number will do."""
@@ -174,7 +217,12 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         parts: list[Any] = ["auto"] if isinstance(detector.model, str) else _model_parts(detector.model)
         settings = msgspec.structs.asdict(self.detector_settings)
         del settings["keep"]  # how much is remembered for display
-        parts += [self.prior, self.transform, sorted(settings.items())]
+        names = self.transforms
+        transform: Any = names[0] if len(names) == 1 else names or "none"
+        parts += [self.prior, transform, sorted(settings.items())]
+        season = self.season_settings
+        if season is not None:
+            parts.append((season.period_s, season.bins))
         return hashlib.blake2b(repr(parts).encode(), digest_size=8).hexdigest()
 
 

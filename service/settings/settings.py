@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import functools
 import os
 from collections.abc import Mapping
 
 import msgspec
 
+from service.settings.fleet import Fleet
 from service.settings.mapping import RecordMapping
 from service.settings.rules import EVERY_SENSOR, IMPLIED, Rule
 from service.settings.sections import Http, Kafka, Limits, Topics, Worker
@@ -14,7 +16,8 @@ from service.settings.sinks import SinkSettings
 from service.settings.sources import Source
 
 
-class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+# dict: room for what is computed of the settings once
+class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
     """The whole configuration. Everything has a default."""
 
     source: Source = Source()
@@ -24,6 +27,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     limits: Limits = Limits()
     worker: Worker = Worker()
     http: Http = Http()
+    alarms: Fleet = Fleet()
     rules: tuple[Rule, ...] = ()
     sinks: tuple[SinkSettings, ...] = ()
 
@@ -39,16 +43,21 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             if rule.match == EVERY_SENSOR:
                 raise ValueError(f"rules[{i}].match = '*' takes every sensor: the rules after it are never used")
 
+    @functools.cached_property
+    def rules_in_force(self) -> tuple[Rule, ...]:
+        """The rules with the alarms that they have in this fleet, and last one of defaults for all other sensors."""
+        return tuple(rule.under(self.alarms) for rule in (*self.rules, IMPLIED))
+
     def rule_for(self, sensor: str) -> Rule:
-        """The first rule that matches; one of defaults where none does."""
-        return next((rule for rule in self.rules if rule.matches(sensor)), IMPLIED)
+        """The first rule in force that matches."""
+        return next(rule for rule in self.rules_in_force if rule.matches(sensor))
 
     def check(self, environ: Mapping[str, str] = os.environ) -> None:
         """Raise ValueError unless every rule's detector can be built and every file that is named is there."""
         for sink in self.sinks:
             if sink.kind == "webhook":
                 _ = sink.address(), sink.secret("token", environ), sink.secret("secret", environ)
-        for i, rule in enumerate(self.rules):
+        for i, rule in enumerate(self.rules_in_force):
             try:
                 rule.detector()
             except ValueError as error:

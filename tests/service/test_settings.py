@@ -331,9 +331,10 @@ def test_start_from_a_time():
 
 def test_the_first_rule_that_matches_wins_and_defaults_are_implied():
     found = load("[[rules]]\nmatch = 'a-?'\n[[rules]]\nmatch = 'a*'\nlabels.site = 'x'")
-    assert found.rule_for("a-1") is found.rules[0]
-    assert found.rule_for("a/b/c") is found.rules[1]
-    assert found.rule_for("A-1") is IMPLIED
+    assert found.rule_for("a-1") is found.rules_in_force[0]
+    assert found.rule_for("a/b/c").labels == {"site": "x"}
+    assert found.rule_for("A-1") == IMPLIED.under(found.alarms)
+    assert found.rule_for("A-1") is found.rule_for("A-2"), "what is computed of a rule is kept by its identity"
 
 
 def test_a_rule_builds_the_detector_that_it_describes():

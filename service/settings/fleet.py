@@ -1,0 +1,55 @@
+"""``[alarms]``: how many false alarms a day the fleet may raise, from which rules without a threshold take theirs.
+
+A detector's threshold is a probability, and what a probability costs depends on how often it is asked: 5,000 sensors at
+1 Hz are asked 432 million times a day. The conversion rests on false alarms that ``benchmarks/fleet_alarms.py`` counts
+on noise in which nothing changes. Where 1 - threshold is q, the worst noise (Student's t with 4 degrees of freedom)
+stays below ``_WORST`` q^``_POWER`` a reading down to q = 1e-3: in whole days by a factor of eight or more, in the first
+5,000 readings of a sensor, which are the worst, by 1.7 or more. What is stricter is extrapolated, and the promise is
+for detectors that have settled: in 240 sensor-days of that noise one alarm, among a sensor's first readings, was raised
+whatever the threshold.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+_SECONDS_A_DAY = 86_400.0
+_WORST, _POWER = 1e-3, 0.7
+# beyond these the counts say nothing
+STRICTEST, LOOSEST = 1.0 - 1e-9, 0.9
+USUAL_INTERVAL = 1.0  # seconds between readings, where a rule does not say
+
+PerDay = Annotated[float, Meta(gt=0.0, le=1e6)]
+Sensors = Annotated[int, Meta(ge=1, le=100_000_000)]
+
+
+class Critical(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The budget of sensors whose rule has ``labels.critical = true``: few, so that each speaks up sooner."""
+
+    false_alarms_per_day: PerDay = 1.0
+    expected_sensors: Sensors = 20
+
+
+class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The fleet's budget of false alarms."""
+
+    false_alarms_per_day: PerDay = 5.0
+    expected_sensors: Sensors = 1000
+    # for rules that have none: least change of the level in standard deviations of the noise; changes of the noise
+    # alone are quiet too where it is above 0
+    min_effect_sd: Annotated[float, Meta(ge=0.0)] = 0.0
+    critical: Critical = Critical()
+
+
+def threshold(false_alarms_per_day: float, sensors: int, interval_s: float | None) -> float:
+    """The threshold at which so many sensors raise at most so many false alarms a day.
+
+    >>> [f"{1 - threshold(5.0, sensors, 1.0):.1g}" for sensors in (1, 1000, 5000)]
+    ['0.02', '9e-07', '9e-08']
+    """
+    readings = sensors * _SECONDS_A_DAY / (interval_s or USUAL_INTERVAL)
+    rest = (false_alarms_per_day / readings / _WORST) ** (1.0 / _POWER)
+    return min(max(1.0 - rest, LOOSEST), STRICTEST)
