@@ -29,6 +29,7 @@ from kafka.errors import (
 )
 from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata, TopicPartition
 
+from service.kafka import guards
 from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
 
 log = logging.getLogger(__name__)
@@ -119,6 +120,7 @@ class Subscription:
                 **settings,
             },
         )
+        guards.finish_rejoining(self._consumer)
         self._listener = _Listener(self._consumer)
         if pattern is not None:
             self._consumer.subscribe(pattern=pattern, listener=self._listener)

@@ -40,6 +40,18 @@ def survive_refused_connections(producer: kafka.KafkaProducer) -> None:
     client.await_ready = patient
 
 
+def finish_rejoining(consumer: kafka.KafkaConsumer) -> None:
+    """Keep a leader whose topics have changed from being a member that does nothing.
+
+    It joins its group anew, and at the next poll asks whether it has to: by then it has shared the partitions out with
+    the topics as they are, so that the answer is no, and what the group decided is never looked at. Neither heartbeats
+    nor records come any more, and the group goes on without it.
+    """
+    coordinator = consumer._coordinator
+    need_rejoin = coordinator.need_rejoin
+    coordinator.need_rejoin = lambda: coordinator.rejoining or need_rejoin()
+
+
 def forget_refused_offsets(producer: kafka.KafkaProducer) -> None:
     """Drop the offsets of a cycle that was refused: the client keeps them, and commits them with the next cycle."""
     producer._transaction_manager._pending_txn_offset_commits.clear()

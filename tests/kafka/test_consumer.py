@@ -148,3 +148,21 @@ def test_a_topic_of_our_own_is_begun_at_its_first_record_whatever_the_others_do(
     located = subscription.locate(subscription.take_changes().assigned)
     assert located == {(foreign, 0): (1, ""), (own, 0): (0, "")}
     subscription.close()
+
+
+def test_a_leader_whose_topics_have_changed_while_it_polls_briefly_stays_in_its_group(connection, topic, group):
+    """The client would join anew, never look at the outcome, and be dropped from the group."""
+    name = topic(2)
+    subscription = Subscription(connection, group, [name], start_from="earliest")
+    join(subscription, 2)
+    coordinator = subscription._consumer._coordinator
+    generation = subscription.group_metadata().generation_id
+    coordinator._assignment_snapshot = {name: {0}}  # as if the topic had had one partition
+    deadline = time.monotonic() + 15
+    while subscription.group_metadata().generation_id == generation or not subscription.is_stable:
+        assert time.monotonic() < deadline, subscription.group_metadata()
+        subscription.poll(0.0)
+        time.sleep(0.01)
+    produce(connection, name, [b"a"], 0)
+    assert [record.value for record in receive(subscription, 1)] == [b"a"]
+    subscription.close()
