@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import re
+from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
@@ -196,6 +198,15 @@ def test_two_configurations_and_several_thresholds_side_by_side(files, capsys):
     assert "only with deaf.toml" not in out
 
     report = json.loads((files / "out" / "report.json").read_text())
+    documented = (Path(cli.__file__).parents[1] / "docs" / "tools.md").read_text()
+    assert set(report) <= set(re.findall(r"`(\w+)`", documented))
+    for key, found in (
+        ("configurations", report["configurations"][1]),
+        ("alarms", report["configurations"][0]["sensors"][0]["alarms"][0]),
+        ("score", report["configurations"][0]["score"]),
+    ):
+        (row,) = re.findall(rf"^\| `{key}` \| .*?\{{(.*?)\}}", documented, re.MULTILINE)
+        assert set(row.split(", ")) == set(found)
     pump, deaf = report["configurations"]
     assert [pump["score"]["hits"], deaf["score"]["hits"]] == [3, 1]
     assert len(report["only_in"][0]) == 2
