@@ -55,7 +55,7 @@ def follow_several(
     connection: Connection, last: Mapping[str, int | None], *, until_end: bool = False,
     is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[bytes, int] | None]:  # fmt: skip
-    """As ``follow_dated``, of several topics, each with so many of the last records of its partitions (None: all of them).
+    """As ``follow_dated``, of several topics, each with so many of the last records of its partitions (None: all).
     None comes whenever nothing more is there for the moment."""
     counts = kafka_topics.partition_counts(connection, last)
     places = [TopicPartition(topic, number) for topic in last for number in range(counts[topic])]
