@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 EXTRAS := service,river,plots,dev,bench
 
-.PHONY: help setup run test lint format calibrate chaos bench clean broker kafka run-kafka
+.PHONY: help setup run test lint format calibrate chaos bench clean broker kafka run-kafka tutorial
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -40,6 +40,9 @@ run-kafka: broker  ## the service at work: broker, worker, a demo plant and its 
 
 chaos: broker  ## workers and brokers that die, hang, come and go under load (FAULTS=20 SEED=1; NODES=3: a cluster)
 	PYTHONPATH=.:tests:deploy/kafka $(BIN)/python tests/chaos.py --faults $(or $(FAULTS),20) --seed $(or $(SEED),1) $(if $(NODES),--nodes $(NODES))
+
+tutorial: broker  ## run docs/tutorial.md and write what its commands print into it
+	PYTHONPATH=.:tests:deploy/kafka $(BIN)/python tests/tutorial.py
 
 lint: setup  ## ruff and mypy
 	$(BIN)/ruff check .

@@ -338,6 +338,14 @@ def _edges(places: np.ndarray) -> np.ndarray:
 # Streams
 
 
+class StreamLevel(NamedTuple):
+    """The level and the noise of each channel, as they were believed at an observation."""
+
+    index: int  # type: ignore[assignment]
+    level: Sequence[float]
+    noise: Sequence[float]
+
+
 class Stream(NamedTuple):
     """Values that a detector has seen, and what it says about them."""
 
@@ -348,6 +356,8 @@ class Stream(NamedTuple):
     labels: Sequence[str] = ()  # of the channels
     first: int = 0  # index of the first value
     x: Any = None  # places of the values, numbers or datetimes in order
+    levels: Sequence[StreamLevel] = ()  # drawn in place of the means of the segments
+    known: Sequence[int] = ()  # changes that somebody knows of
 
 
 def plot_streams(
@@ -356,7 +366,8 @@ def plot_streams(
     """Streams one below the other: the values, the mean of each segment, change points and alarms.
 
     The band around a change point is its 90% interval; a line above leads from it to the triangle where the alarm was
-    raised. At most eight panels are drawn, one a channel.
+    raised. Where a stream has ``levels``, these are drawn as they were believed at the time, with a band of twice the
+    noise. Triangles below are changes that are known. At most eight panels are drawn, one a channel.
     """
     panels = [(stream, channel) for stream in streams for channel in range(_channels(stream))][:_MOST_CHANNELS]
     height = 3.0 if len(panels) == 1 else 1.7
@@ -409,7 +420,11 @@ def _draw_stream(panel: Axes, stream: Stream, channel: int) -> None:
         panel.axvspan(place(point.low), place(point.high), color=_RED, alpha=0.2, linewidth=0.0, zorder=1.0)
         panel.axvline(place(point.index), color=_RED, linewidth=width, zorder=1.5, label=label)
         label = None
-    _draw_means(panel, places, values, [point.index - stream.first for point in seen])
+    if stream.levels:
+        _draw_believed(panel, stream, channel, place)
+    else:
+        _draw_means(panel, places, values, [point.index - stream.first for point in seen])
+    _draw_known(panel, stream.known, place)
     _draw_alarms(panel, [alarm for alarm in stream.alarms if alarm.raised_at >= stream.first], place)
 
 
@@ -431,6 +446,32 @@ def _draw_means(panel: Axes, places: np.ndarray, values: np.ndarray, changes: Se
         level = np.nanmean(values[begin:end])
         ends = [places[begin], places[min(end, len(places) - 1)]]
         panel.plot(ends, [level, level], color=_BLUE, linewidth=1.8, zorder=2.5, label=label)
+        label = None
+
+
+def _draw_believed(panel: Axes, stream: Stream, channel: int, place: Callable[[int], float]) -> None:
+    """A step wherever the level was said anew, up to the last value."""
+    said = [*stream.levels, stream.levels[-1]._replace(index=stream.first + len(stream.values) - 1)]
+    where = np.array([place(level.index) for level in said])
+    level = np.array([level.level[channel] for level in said], dtype=float)
+    noise = np.array([level.noise[channel] for level in said], dtype=float)
+    panel.fill_between(
+        where, level - 2.0 * noise, level + 2.0 * noise, step="post", color=_BLUE, alpha=0.16, linewidth=0.0,
+        zorder=1.2, label="± 2 noise",
+    )  # fmt: skip
+    panel.plot(where, level, drawstyle="steps-post", color=_BLUE, linewidth=1.6, zorder=2.5, label="level as believed")
+
+
+def _draw_known(panel: Axes, known: Sequence[int], place: Callable[[int], float]) -> None:
+    below = panel.get_xaxis_transform()
+    label: str | None = "known change"
+    for index in known:
+        x = place(index)
+        panel.axvline(x, color=_GREEN, linewidth=1.0, linestyle=(0, (1, 2)), zorder=1.4)
+        panel.plot(
+            [x], [0.0], transform=below, clip_on=False, marker="^", markersize=6.0, linestyle="none", color=_GREEN,
+            zorder=3.0, label=label,
+        )  # fmt: skip
         label = None
 
 

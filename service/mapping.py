@@ -32,7 +32,6 @@ _MOST_DIGITS = 400  # beyond these no finite float begins, and Python refuses to
 _LARGEST_ID = 10**40  # 128-bit identifiers written as numbers
 _ABSENT: Any = object()
 _NO_VALUE = ("", "nan", "na", "n/a", "null", "none")
-_DATE = re.compile(r"\d{4}-\d\d-\d\d")
 
 _Moment = Annotated[datetime, msgspec.Meta(tz=True)]
 
@@ -401,9 +400,12 @@ def _moment_in_utc(text: str) -> int:
     """As ``_moment``; a time without a zone is one in UTC, and a date alone its beginning."""
     text = text.strip()
     try:
-        moment = msgspec.convert(text + "T00:00:00" if _DATE.fullmatch(text) else text, datetime)
+        moment = msgspec.convert(text, datetime)
     except msgspec.ValidationError:
-        raise BadRecord("bad_time", f"no RFC 3339 time: {_shown(text)}") from None
+        try:
+            moment = datetime.fromisoformat(text)  # takes longer; also dates alone, and times without their seconds
+        except ValueError:
+            raise BadRecord("bad_time", f"no RFC 3339 time: {_shown(text)}") from None
     return _checked_time(microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC)))
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from datetime import datetime
 from typing import TextIO
 
@@ -45,8 +45,20 @@ def follow_dated(
     is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[bytes, int]]:  # fmt: skip
     """As ``follow``, with the times of publication in milliseconds since the epoch."""
-    count = kafka_topics.partition_counts(connection, [topic])[topic]
-    places = [TopicPartition(topic, number) for number in range(count)]
+    last = {topic: None if from_beginning else 0}
+    for record in follow_several(connection, last, until_end=until_end, is_over=is_over, ready=ready):
+        if record is not None:
+            yield record
+
+
+def follow_several(
+    connection: Connection, last: Mapping[str, int | None], *, until_end: bool = False,
+    is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[bytes, int] | None]:  # fmt: skip
+    """As ``follow_dated``, of several topics, each with so many of the last records of its partitions (None: all).
+    None comes whenever nothing more is there for the moment."""
+    counts = kafka_topics.partition_counts(connection, last)
+    places = [TopicPartition(topic, number) for topic in last for number in range(counts[topic])]
     consumer = connection.build(
         KafkaConsumer, isolation_level="read_committed", enable_auto_commit=False, auto_offset_reset="earliest",
         metrics_enabled=False,
@@ -54,17 +66,19 @@ def follow_dated(
     try:
         consumer.assign(places)
         ends = consumer.end_offsets(places, timeout_ms=REQUEST_MS)
-        firsts = consumer.beginning_offsets(places, timeout_ms=REQUEST_MS) if from_beginning else ends
+        firsts = consumer.beginning_offsets(places, timeout_ms=REQUEST_MS)
         for place in places:
-            consumer.seek(place, firsts[place])
+            wanted = last[place.topic]
+            consumer.seek(place, firsts[place] if wanted is None else max(firsts[place], ends[place] - wanted))
         ready()
         while not is_over():
             for records in consumer.poll(timeout_ms=200).values():
                 yield from ((record.value, record.timestamp) for record in records if record.value is not None)
             if until_end and all(consumer.position(place) >= ends[place] for place in places):
                 return
+            yield None
     except KafkaError as error:
-        raise ConnectionProblem(f"{topic!r} cannot be read: {type(error).__name__}: {error}") from error
+        raise ConnectionProblem(f"{', '.join(last)} cannot be read: {type(error).__name__}: {error}") from error
     finally:
         consumer.close()
 
@@ -88,7 +102,7 @@ def line(message: messages.ChangeEvent | messages.Notice) -> tuple[str, str, str
     unit = message.labels.get("unit")
     summary = message.summary + (f" {unit}" if unit and "->" in message.summary and "," not in message.summary else "")
     at = clock(message.at.time)
-    if message.time is not None and clock(message.time) != at:
+    if message.time is not None and clock(message.time) != at and message.status != "retracted":
         summary += f", since {clock(message.time)}"
     probable = "" if message.probability is None else f"{percent(message.probability)}"
     return at, message.sensor, message.status, summary, probable

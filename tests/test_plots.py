@@ -212,3 +212,14 @@ def test_a_stream_of_many_values_is_drawn_as_ranges_with_gaps(tmp_path):
 
 def test_many_sensors_are_cut_to_eight_panels():
     assert len(plots.plot_streams([stream_of(np.arange(10.0))] * 12).axes) == 8
+
+
+def test_levels_as_they_were_believed_take_the_place_of_means_and_known_changes_are_marked():
+    levels = [plots.StreamLevel(2, [1.0], [0.5]), plots.StreamLevel(6, [5.0], [0.25])]
+    figure = plots.plot_streams([stream_of(np.ones(10), levels=levels, known=[4])])
+    (panel,) = figure.axes
+    believed = lines_of(panel, "level as believed")
+    assert believed.get_xydata().tolist() == [[2, 1], [6, 5], [9, 5]]
+    assert believed.get_drawstyle() == "steps-post"
+    assert lines_of(panel, "known change").get_xdata() == [4]
+    assert "mean of the segment" not in panel.get_legend_handles_labels()[1]

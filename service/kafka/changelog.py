@@ -53,6 +53,15 @@ class ChangelogReader:
         except KafkaError as error:
             raise ReadStalled(f"the end of {topic}[{partition}] is unknown: {type(error).__name__}: {error}") from error
 
+    def offset_at(self, topic: str, partition: int, time_ms: int) -> int:
+        """The first offset whose record has this timestamp or a later one; the end where none has."""
+        place = TopicPartition(topic, partition)
+        try:
+            found = self._probe.offsets_for_times({place: time_ms}, timeout_ms=REQUEST_MS)[place]
+        except KafkaError as error:
+            raise ReadStalled(f"times of {topic}[{partition}]: {type(error).__name__}: {error}") from error
+        return self.high_watermark(topic, partition) if found is None else int(found.offset)
+
     def is_settled(self, topic: str, partition: int) -> bool:
         """Whether the partition ends without an open transaction, so that reading it does not wait for one."""
         end = self.high_watermark(topic, partition)

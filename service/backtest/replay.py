@@ -1,0 +1,317 @@
+"""Records through a configuration's rules, without publishing anything.
+
+It is the worker's own code that takes the records, `service.partition`, so that what comes out is what a worker would
+have published. Nothing is kept: states live in memory and are thrown away.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import math
+import tempfile
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple
+
+import msgspec
+
+import ishsmm_stream as hs
+from service import mapping as mappings
+from service import messages
+from service.mapping import Decoder
+from service.partition import Output, Partition, Record, Rules, dead_letter, decode_with
+from service.readings import BadRecord, encode_reading
+from service.settings import RecordMapping, Rule, Settings
+from service.store import Store
+from service.track import Published, Track
+from service.worker import partition_of
+
+_RECORDS_AT_ONCE = 5000
+# Settled change points that a detector remembers, for the pictures; no part of the inference.
+_KEEP = 10_000
+
+
+class Alarm(msgspec.Struct, kw_only=True):
+    """A change that would have been announced, as it was last spoken of. Indices count the sensor's observations."""
+
+    id: str
+    sensor: str
+    raised_at: int
+    raised_time: int  # microseconds since the epoch
+    index: int  # first observation after the change
+    time: int
+    low: int
+    high: int
+    probability: float | None  # when it was raised
+    status: str  # provisional, confirmed, retracted
+    summary: str
+    unit: str
+
+    @property
+    def delay(self) -> int:
+        """Observations from the change to the alarm."""
+        return self.raised_at - self.index
+
+    @property
+    def delay_s(self) -> float:
+        """The same in seconds of the readings' own clock."""
+        return (self.raised_time - self.time) / 1e6
+
+
+class Level(NamedTuple):
+    """The state as it would have been published at an observation."""
+
+    index: int  # type: ignore[assignment]
+    parameters: dict[str, float | None]
+
+
+@dataclass
+class Followed:
+    """What became of a sensor."""
+
+    name: str
+    rule: Rule
+    times: array[int] = field(default_factory=lambda: array("q"))  # of every observation, inserted steps included
+    values: array[float] = field(default_factory=lambda: array("d"))  # as its detector took them, channel by channel
+    channels: int = 1
+    inserted: int = 0
+    alarms: list[Alarm] = field(default_factory=list)
+    notices: list[messages.Notice] = field(default_factory=list)
+    levels: list[Level] = field(default_factory=list)
+    change_points: tuple[hs.ChangePoint, ...] = ()  # as believed at the end, announced or not
+
+    @property
+    def readings(self) -> int:
+        """Readings that were taken."""
+        return len(self.times) - self.inserted
+
+
+@dataclass
+class Replayed:
+    """What a configuration would have done with the records."""
+
+    sensors: dict[str, Followed] = field(default_factory=dict)  # by name
+    records: int = 0
+    refused: Counter[str] = field(default_factory=Counter)  # by reason
+    first_refused: dict[str, str] = field(default_factory=dict)  # an example of each
+    events: list[bytes] = field(default_factory=list)  # as they would have been published, in the order of their times
+
+    @property
+    def readings(self) -> int:
+        """Readings that were taken."""
+        return sum(sensor.readings for sensor in self.sensors.values())
+
+    @property
+    def alarms(self) -> list[Alarm]:
+        """Of all sensors, in the order in which they were raised."""
+        return sorted(
+            (alarm for sensor in self.sensors.values() for alarm in sensor.alarms),
+            key=lambda alarm: (alarm.raised_time, alarm.sensor),
+        )
+
+    @property
+    def span(self) -> tuple[int, int]:
+        """Times of the first and the last reading, microseconds."""
+        times = [sensor.times for sensor in self.sensors.values() if sensor.times]
+        return (min(map(min, times)), max(map(max, times))) if times else (0, 0)
+
+    @property
+    def days(self) -> float:
+        """How long the readings span."""
+        first, last = self.span
+        return (last - first) / 86_400e6
+
+
+class _Recorded(Track):
+    """A track that keeps what its detector takes."""
+
+    followed: Followed
+
+    def _feed(self, rows: list[tuple[float, ...]], times: list[int], published: Published, closes: bool) -> None:
+        self.followed.times.extend(times)
+        self.followed.channels = self.channels
+        self.followed.values.extend(itertools.chain.from_iterable(rows))
+        super()._feed(rows, times, published, closes)
+
+
+class _Recording(Partition):
+    """A partition whose sensors are all kept, in memory."""
+
+    followed: dict[str, Followed]
+
+    def _load(self, sensor: str) -> Track:
+        new = super()._load(sensor)
+        track = _Recorded(sensor, new.prepared)
+        track.followed = self.followed.setdefault(sensor, Followed(sensor, track.rule))
+        return track
+
+    def finish(self) -> None:
+        """Note what the detectors say at the end."""
+        for sensor, track in self._tracks.items():
+            self.followed[sensor].inserted = track.inserted
+            self.followed[sensor].change_points = track.detector.change_points
+
+
+def replay(
+    settings: Settings,
+    records: Iterable[Record],
+    decode: Decoder,
+    *,
+    through_readings: bool = False,
+    progress: Callable[[int], None] = lambda done: None,
+) -> Replayed:
+    """Take the records in, partition by partition as they say.
+
+    ``through_readings``: as a worker does with topics that are not keyed by sensor, each sensor's readings go to a
+    partition of its own choosing first.
+    """
+    result = Replayed()
+    rules = Rules(_keeping(settings))
+    limit = settings.limits.record_bytes
+    if through_readings:
+        records = _sent_on(records, decode, settings.topics.partitions, result)
+        decode = mappings.decoder(RecordMapping(partitioned_by_sensor=True), limit)
+    partitions: dict[int, _Recording] = {}
+
+    def has_room() -> bool:
+        return len(result.sensors) < settings.limits.sensors
+
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(Store(Path(folder) / "none.sqlite")) as store:
+        for number, batch in _batches(records):
+            if number not in partitions:
+                partitions[number] = _Recording(number, rules, decode_with(decode), store, has_room)
+                partitions[number].followed = result.sensors
+            outputs, _ = partitions[number].take(batch)
+            result.records += 0 if through_readings else len(batch)
+            for output in outputs:
+                _note(result, output)
+            progress(result.records)
+        for partition in partitions.values():
+            partition.finish()
+    result.events.sort(key=_moment)
+    result.sensors = dict(sorted(result.sensors.items()))
+    return result
+
+
+def with_threshold(settings: Settings, threshold: float) -> Settings:
+    """The settings with another threshold in every rule, in place of what it followed from."""
+
+    def changed(rule: Rule) -> Rule:
+        retract = rule.alarms.retract
+        alarms = msgspec.structs.replace(
+            rule.alarms, threshold=threshold, rate=None, costs=None,
+            retract=None if retract is None else min(retract, threshold),
+        )  # fmt: skip
+        return msgspec.structs.replace(rule, alarms=alarms)
+
+    rules = settings.rules if settings.rules and settings.rules[-1].match == "*" else (*settings.rules, Rule())
+    return msgspec.structs.replace(settings, rules=tuple(map(changed, rules)))
+
+
+def _keeping(settings: Settings) -> Settings:
+    """The settings with detectors that remember all their change points."""
+
+    def changed(rule: Rule) -> Rule:
+        detector = msgspec.structs.replace(rule.detector_settings, keep=_KEEP)
+        return msgspec.structs.replace(rule, detector_settings=detector)
+
+    rules = settings.rules if settings.rules and settings.rules[-1].match == "*" else (*settings.rules, Rule())
+    return msgspec.structs.replace(settings, rules=tuple(map(changed, rules)))
+
+
+def _batches(records: Iterable[Record]) -> Iterator[tuple[int, list[Record]]]:
+    """Stretches of records of one partition."""
+    for number, stretch in itertools.groupby(records, key=lambda record: record.partition):
+        while batch := list(itertools.islice(stretch, _RECORDS_AT_ONCE)):
+            yield number, batch
+
+
+class _SentOn(NamedTuple):
+    """A record of the internal topic."""
+
+    partition: int
+    offset: int
+    timestamp: int
+    key: bytes | None
+    value: bytes | None
+    topic: str = "readings"
+
+
+def _sent_on(records: Iterable[Record], decode: Decoder, partitions: int, result: Replayed) -> Iterator[Record]:
+    """Readings as the internal topic holds them, a stretch of each partition in turn."""
+    ends = [0] * partitions
+    records = iter(records)
+    while batch := list(itertools.islice(records, _RECORDS_AT_ONCE)):
+        waiting: list[list[_SentOn]] = [[] for _ in range(partitions)]
+        for record in batch:
+            result.records += 1
+            try:
+                readings = decode(record.key, record.value, record.timestamp)
+            except BadRecord as bad:
+                _note(result, dead_letter(record, bad))
+                continue
+            for reading in readings:
+                number = partition_of(reading.sensor, partitions)
+                sent = _SentOn(number, ends[number], record.timestamp, reading.sensor.encode(), encode_reading(reading))
+                ends[number] += 1
+                waiting[number].append(sent)
+        yield from itertools.chain.from_iterable(waiting)
+
+
+def _note(result: Replayed, output: Output) -> None:
+    """Keep what is said of an output."""
+    message = messages.decode(output.value)
+    if isinstance(message, messages.DeadLetter):
+        result.refused[message.reason] += 1
+        result.first_refused.setdefault(message.reason, f"{message.topic} {message.offset}: {message.detail}")
+        return
+    sensor = result.sensors[message.sensor]
+    if isinstance(message, messages.StateRecord):
+        if message.state is not None:
+            sensor.levels.append(Level(message.index, message.state.parameters))
+        return
+    result.events.append(output.value)
+    if isinstance(message, messages.Notice):
+        sensor.notices.append(message)
+    else:
+        _note_change(sensor, message)
+
+
+def _note_change(sensor: Followed, event: messages.ChangeEvent) -> None:
+    if event.revision == 0:
+        made = Alarm(
+            id=event.id, sensor=event.sensor, raised_at=event.at.index, raised_time=sensor.times[event.at.index],
+            index=event.index, time=0, low=0, high=0, probability=event.probability, status="", summary="",
+            unit=str(sensor.rule.labels.get("unit", "")),
+        )  # fmt: skip
+        sensor.alarms.append(made)
+    alarm = next(one for one in reversed(sensor.alarms) if one.id == event.id)
+    alarm.index, alarm.low, alarm.high = event.index, event.low.index, event.high.index
+    alarm.time = sensor.times[event.index]
+    if event.status == "retracted":
+        alarm.status = event.status
+        return  # what was said before it was taken back is what people saw
+    alarm.summary = event.summary
+    alarm.status = "provisional" if event.status == "relocated" and alarm.status != "confirmed" else event.status
+
+
+def _moment(event: bytes) -> str:
+    message = messages.decode(event)
+    assert isinstance(message, messages.ChangeEvent | messages.Notice)
+    said = message.time if isinstance(message, messages.Notice) else message.at.time
+    # RFC 3339 with milliseconds or microseconds: as text, both are in the order of their times up to the last digits
+    return (said or "").rstrip("Z")
+
+
+def level_of(parameters: dict[str, float | None], channel: int, channels: int) -> tuple[float, float]:
+    """Level and noise of a channel, NaN where the model has none."""
+    suffix = f"[{channel}]" if channels > 1 else ""
+    level = parameters.get(f"mean{suffix}", parameters.get("rate"))
+    noise = parameters.get(f"sd{suffix}")
+    if noise is None and level is not None and "rate" in parameters:
+        noise = math.sqrt(max(level, 0.0))
+    return math.nan if level is None else level, math.nan if noise is None else noise

@@ -1,0 +1,75 @@
+"""``ishsmm-stream watch``: all sensors in the terminal as they are; where nobody looks, a line for each event."""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from service.settings import Settings
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare the command's arguments."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file; variables ISHSMM_... come on top of it")
+    parser.add_argument("--sensor", default="*", metavar="PATTERN", help="only sensors whose names match (* any text)")
+    parser.add_argument("--plain", action="store_true", help="lines, also on a terminal")
+    parser.add_argument("--seconds", type=float, metavar="N", help="end by itself after so long")
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Show until Ctrl-C."""
+    import time
+
+    from service.settings import load
+
+    settings = load(arguments.config, os.environ)
+    began: list[float] = []
+
+    def is_over() -> bool:
+        began[:] = began or [time.monotonic()]  # from the first question on: connecting does not count
+        return arguments.seconds is not None and time.monotonic() > began[0] + arguments.seconds
+
+    if arguments.plain or not sys.stdout.isatty():
+        _lines(settings, arguments.sensor, is_over)
+    else:
+        _table(settings, arguments.sensor, is_over)
+    return 0
+
+
+def _lines(settings: Settings, pattern: str, is_over: Callable[[], bool]) -> None:
+    """The last events and those that come, a line each."""
+    from service.tail import Printer, line
+    from service.watch.board import Board
+    from service.watch.feeds import feed
+
+    show, board = Printer(), Board(pattern)
+    for value in feed(settings, with_states=False, is_over=is_over):
+        event = None if value is None else board.take(value)
+        if event is not None:
+            show(*line(event))
+
+
+def _table(settings: Settings, pattern: str, is_over: Callable[[], bool]) -> None:
+    from rich.console import Console
+    from rich.live import Live
+
+    from service.watch.board import Board
+    from service.watch.feeds import feed
+    from service.watch.screen import Screen
+
+    source = f"topics {settings.topics.states}, {settings.topics.events}"
+    if not settings.source.is_kafka:
+        source = str(settings.source.state)
+    board = Board(pattern)
+    screen = Screen(board, f"ishsmm-stream watch  {source}" + (f"  {pattern}" if pattern != "*" else ""))
+    with Live(screen, console=Console(), screen=True, auto_refresh=False) as live:
+        for value in feed(settings, is_over=is_over):
+            if value is not None:
+                board.take(value)
+            else:
+                live.refresh()
