@@ -25,6 +25,7 @@ from service.readings import Reading
 from service.settings import RecordMapping, Settings
 from service.store import Saved, Store
 from service.track import Track, TrackError, tally
+from service.wording import transform_words
 
 _MOST_NAMES = 5
 
@@ -207,7 +208,7 @@ def _brought_forward(
         replayed=count,
         rule=rule.match,
         keeps_state=keeps_state,
-        transform=rule.transform,
+        transform=transform_words(rule),
         alarm_threshold=prepared.policy.threshold,
         model=rule.model if isinstance(rule.model, str) else f"{rule.model.kind} of {rule.model.emission['family']}",
         states_return=not isinstance(rule.model, str) and rule.model.kind != "ilr",

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 from service.messages import Segment
+from service.settings import Rule
 
 # The noise is mentioned when it grew or shrank by this factor.
 _NOISE_MATTERS = 1.1
@@ -14,6 +15,12 @@ _NOISE_COUNTS = 1000.0
 _LEVEL_MATTERS = 0.1
 _MOST_CHANNELS = 3
 _DIGITS_OF_LARGE = 4
+
+
+def transform_words(rule: Rule) -> str:
+    """What a rule does to values before its detector takes them; "none" where that is nothing."""
+    steps = [*rule.transforms, *(["season"] if rule.season_settings else [])]
+    return " ".join(steps) or "none"
 
 
 def words(before: Segment | None, after: Segment | None, transform: str = "none") -> str:

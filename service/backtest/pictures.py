@@ -12,6 +12,7 @@ import numpy as np
 
 import ishsmm_stream as hs
 from service.backtest.replay import Followed, Replayed, level_of
+from service.wording import transform_words
 
 MOST_PICTURES = 24
 
@@ -52,7 +53,7 @@ def _plots() -> Any:
 def _stream(plots: Any, sensor: Followed, labels: Sequence[int]) -> Any:
     values = np.array(sensor.values).reshape(-1, sensor.channels)
     unit = sensor.rule.labels.get("unit", "")
-    transform = sensor.rule.transform
+    transform = transform_words(sensor.rule)
     label = f"{transform} of {unit or 'value'}" if transform != "none" else str(unit or "value")
     names = [label] if sensor.channels == 1 else [f"{label} [{i}]" for i in range(sensor.channels)]
     return plots.Stream(

@@ -203,7 +203,7 @@ def with_threshold(settings: Settings, threshold: float) -> Settings:
     def changed(rule: Rule) -> Rule:
         retract = rule.alarms.retract
         alarms = msgspec.structs.replace(
-            rule.alarms, threshold=threshold, rate=None, costs=None,
+            rule.alarms, threshold=threshold, rate=None, costs=None, false_alarms_per_day=None, expected_sensors=None,
             retract=None if retract is None else min(retract, threshold),
         )  # fmt: skip
         return msgspec.structs.replace(rule, alarms=alarms)

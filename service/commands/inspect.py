@@ -104,6 +104,8 @@ def described(found: Inspection) -> list[tuple[str, str]]:
             ("run length", f"{length.median:,} observations, 90 % interval {length.low:,} to {length.high:,}"),
             ("P(change)", f"{percent(now.change_probability or 0.0)} within the last window of readings"),
         ]
+    elif now.index is not None:
+        lines.append(("state", "none yet: the season is being learned"))
     if now.forecast is not None:
         lines.append(("forecast", _forecast(found, unit)))
     if found.transform != "none":

@@ -55,7 +55,7 @@ OWN = RecordMapping(partitioned_by_sensor=True)
 SETTINGS = Settings(
     rules=(
         Rule(match="*/speed", alarms=Alarms(threshold=0.9), time=TimePolicy(interval_s=60.0, gap="insert")),
-        Rule(detector_settings=DetectorSettings(keep=1)),
+        Rule(alarms=Alarms(threshold=0.98), detector_settings=DetectorSettings(keep=1)),
     )
 )
 
@@ -157,7 +157,10 @@ def files(tmp_path, monkeypatch):
     (tmp_path / "pump.csv").write_text("\n".join(lines) + "\n")
     (tmp_path / "labels.csv").write_text("sensor,index\npump/flow,120\npump/flow,261\npump/flow,300\npump/speed,200\n")
     (tmp_path / "pump.toml").write_text('[[rules]]\nlabels = { unit = "bar" }\nalarms = { threshold = 0.95 }\n')
-    (tmp_path / "deaf.toml").write_text('[[rules]]\nmatch = "*/flow"\nalarms = { min_effect = 100.0 }\n')
+    (tmp_path / "deaf.toml").write_text(
+        '[[rules]]\nmatch = "*/flow"\nalarms = { threshold = 0.98, min_effect = 100.0 }\n'
+        "[[rules]]\nalarms = { threshold = 0.98 }\n"
+    )
     return tmp_path
 
 

@@ -31,7 +31,7 @@ def config(tmp_path):
     path.write_text(
         f'[source]\nkinds = ["file"]\nuntil_end = true\nstate = "{tmp_path}/state.sqlite"\n'
         f'[source.file]\npath = "{tmp_path}/data.csv"\n[http]\nport = 0\n[worker]\ncycle_s = 0.01\n'
-        '[[rules]]\nlabels = { unit = "m" }\n'
+        '[[rules]]\nlabels = { unit = "m" }\nalarms = { threshold = 0.98 }\n'
     )
     return path
 

@@ -14,6 +14,7 @@ from service import cli, messages
 from service.embedded.worker import Worker
 from service.readings import Reading
 from service.settings import Rule
+from service.settings.rules import Alarms
 from service.track import Track, prepare_rule
 from service.watch.board import Board
 from service.watch.feeds import feed
@@ -22,7 +23,7 @@ from service.watch.screen import Screen, sparkline
 BEGIN = 1_767_225_600
 
 
-def published(sensor, levels, rule=Rule(labels={"unit": "bar"}), seed=0):
+def published(sensor, levels, rule=Rule(labels={"unit": "bar"}, alarms=Alarms(threshold=0.98)), seed=0):
     """The messages of a sensor that has 60 readings at each level."""
     rng = np.random.default_rng(seed)
     track = Track(sensor, prepare_rule(rule))
@@ -124,6 +125,7 @@ def served(tmp_path):
     config.write_text(
         f'[source]\nkinds = ["file"]\nuntil_end = true\nstate = "{tmp_path}/state.sqlite"\n'
         f'[source.file]\npath = "{tmp_path}/data.csv"\n[http]\nport = 0\n[worker]\ncycle_s = 0.01\n'
+        "[[rules]]\nalarms = { threshold = 0.98 }\n"
     )
     assert cli.main(["serve", "--config", str(config), "--log-level", "ERROR"]) == 0
     return config
