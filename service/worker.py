@@ -65,6 +65,8 @@ _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
 _RESTORES_A_CYCLE = 1.0
 # A partition whose last owner left a transaction open is asked for this long, and again after this long.
 _RESTORE_PATIENCE, _RESTORE_AGAIN = 1.0, 1.0
+# By now brokers have ended every transaction that nobody goes on with: somebody has to look.
+_RESTORE_OVERDUE = 120.0
 _LARGEST_RECORD = 1024**2
 # Bytes that a batch of one record costs on top of its key and value, with room to spare.
 _FRAMING = 256
@@ -154,6 +156,7 @@ class Worker:
         self._recent = RecentEvents()
         self._posting = Posting(self._connection, settings)
         self._to_restore: dict[Place, float] = {}  # and when to try (monotonic)
+        self._overdue_at: dict[Place, float] = {}  # when to complain about one that cannot be restored (monotonic)
         self._began: dict[Place, int] = {}
         # Begun and not committed: where they begin must not depend on who comes next, so the next commit says it.
         self._begun: dict[Place, int] = {}
@@ -479,10 +482,19 @@ class Worker:
         del self._to_restore[place]
         try:
             self._restore(place)
+            self._overdue_at.pop(place, None)
         except (BrokersAway, ReadStalled) as problem:
             log.info("partition %d cannot be restored yet: %s", place[1], problem)
             self._drop(place[1])
-            self._to_restore[place] = time.monotonic() + _RESTORE_AGAIN
+            now = time.monotonic()
+            self._to_restore[place] = now + _RESTORE_AGAIN
+            if now > self._overdue_at.setdefault(place, now + _RESTORE_OVERDUE):
+                self._overdue_at[place] = now + _RESTORE_OVERDUE
+                log.error(
+                    "partition %d cannot be restored for minutes: %s. If brokers are up, they may have lost the end "
+                    "of a dead worker's transaction: `kafka-transactions.sh find-hanging` shows it, `abort` ends it",
+                    place[1], problem,
+                )  # fmt: skip
 
     def _restore(self, place: Place) -> None:
         """Bring a partition to where its last commit left it, then let its records come."""

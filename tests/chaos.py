@@ -28,6 +28,8 @@ import local_broker
 from kafka import KafkaProducer
 from worker_helpers import START, Service, WorkerProcess, eventually, first_difference, partition_of
 
+from service.kafka.connection import Connection
+
 PARTITIONS = 6
 SENSORS = 24
 READINGS_PER_SECOND = 400
@@ -182,6 +184,7 @@ class Chaos:
         self._any_worker().stop()
 
     def _broker_kill(self) -> None:
+        self._until_the_dead_are_settled()
         self._some_node().kill()
         time.sleep(self._draw.uniform(0.0, 2.0))
         self.broker.start()
@@ -191,6 +194,7 @@ class Chaos:
         self._some_node().kill()
 
     def _broker_restart(self) -> None:
+        self._until_the_dead_are_settled()
         self._some_node().stop()
         self.broker.start()
 
@@ -216,6 +220,26 @@ class Chaos:
         elif fault == "hang-before":
             time.sleep(self._draw.choice((1.0, 4.0)))
             node.resume()
+
+    def _until_the_dead_are_settled(self) -> None:
+        """Wait until brokers have ended the transactions that dead workers left open.
+
+        Kafka 4.3.1 can lose the end of such a transaction when its only broker goes down meanwhile: it lists the
+        transaction as complete, and its offsets stay pending for good. That is no fault of a worker, nor one that a
+        worker could mend.
+        """
+        dead = [f"-{worker.process.pid}-" for worker in self.service.workers if not worker.running]
+
+        def are_settled() -> bool:
+            with Connection(self.broker.bootstrap).admin() as admin:
+                listed = [one for found in admin.list_transactions().values() for one in found]
+            return not any(
+                one.state.value in ("Ongoing", "PrepareCommit", "PrepareAbort")
+                and any(mark in one.transactional_id for mark in dead)
+                for one in listed
+            )
+
+        eventually(are_settled, 60.0, "the transactions of dead workers end")
 
     # Workers
 
