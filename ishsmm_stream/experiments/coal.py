@@ -36,7 +36,7 @@ def run(progress: Progress, quick: bool = False) -> Outcome:
     paths = [_path(draw, len(counts)) for draw in posterior.draws]
     progress.step("the paper's sampler")
     beam = hs.sample(
-        counts, model(), method="beam", draws=250 if quick else 1000, burn_in=100, chains=4, seed=1,
+        counts, model(), method="beam", draws=60 if quick else 1000, burn_in=40 if quick else 100, chains=4, seed=1,
         progress=progress.reach,
     )  # fmt: skip
     numbers: dict[str, Any] = {
