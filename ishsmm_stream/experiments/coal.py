@@ -135,7 +135,7 @@ def _draw(numbers: dict[str, Any]) -> Figure:
     panel.bar(years[1:], share[1:] * height, color=style.BLUE, width=0.9, label="changes at each year (relative)")
     panel.margins(x=0.01)
     style.legend(panel)
-    panel = style.tidy(figure.add_subplot(grid[0, 4]), title="P(change points), a_d = 100")
+    panel = style.tidy(figure.add_subplot(grid[0, 4]), title="a_d = 100")
     style.bars(panel, dict(enumerate(numbers["n_changes_by_scale"][LIKE_THE_PAPER])), mark=2)
     style.marks(panel, numbers["beam_n_changes"], "paper's sampler")
     for place, (scale, count) in enumerate(numbers["n_changes_by_scale"].items()):
