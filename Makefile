@@ -4,7 +4,7 @@ BIN := .venv/bin
 STAMP := .venv/.installed
 EXTRAS := service,river,plots,dev,bench
 
-.PHONY: help setup run test lint format calibrate chaos bench clean broker kafka run-kafka tutorial
+.PHONY: help setup run test lint format calibrate paper chaos bench clean broker kafka run-kafka tutorial
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 14
@@ -55,6 +55,9 @@ format: setup  ## let ruff format the code
 
 calibrate: setup  ## the long statistical runs: joint-distribution tests and simulation-based calibration
 	$(BIN)/python -m pytest -n auto -m long
+
+paper: setup  ## the paper's experiments: its claims beside ours, figures in out/paper (NAMES="ied coal": some of them)
+	$(BIN)/ishsmm-stream paper $(NAMES)
 
 bench: setup  ## speed and detection against peers in the same run (about an hour; --quick versions: make bench QUICK=--quick)
 	$(BIN)/python benchmarks/sweep.py

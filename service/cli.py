@@ -24,6 +24,7 @@ COMMANDS = {
     "fit": ("ishsmm_stream.commands.fit", "find the change points and states of a series in a CSV file"),
     "detect": ("ishsmm_stream.commands.detect", "follow sensors in a CSV file or on stdin and tell of changes at once"),
     "demo": ("ishsmm_stream.commands.demo", "a minute with the coal-mining disasters: change points and a picture"),
+    "paper": ("ishsmm_stream.commands.paper", "run the paper's experiments: its claims beside ours, with figures"),
     "serve": (
         "service.commands.serve",
         "the worker: readings from Kafka, or without a broker; change points and states out",

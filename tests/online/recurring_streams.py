@@ -1,9 +1,9 @@
-"""Streams whose states return, how well labels match the truth, and a filter that knows the truth."""
+"""Streams whose states return, the labels that are published of them, and a filter that knows the truth."""
 
 import math
 
 import numpy as np
-from scipy import special, stats
+from scipy import stats
 
 import ishsmm_stream as hs
 from ishsmm_stream.online import alarms, beliefs
@@ -60,32 +60,6 @@ def published_labels(model, y, *, back=20, **settings):
     chains = run(model, y, batch=1, look=look, **settings)
     late += [beliefs.uid_at(chains, b) for b in range(back - 1, -1, -1)]
     return np.array(at_once), np.array(late)
-
-
-def adjusted_mutual_information(a, b):
-    """Vinh, Epps and Bailey (2010), with the arithmetic mean of the entropies: 1 for equal partitions, 0 by chance."""
-    _, a = np.unique(a, return_inverse=True)
-    _, b = np.unique(b, return_inverse=True)
-    n = len(a)
-    table = np.zeros((a.max() + 1, b.max() + 1))
-    np.add.at(table, (a, b), 1.0)
-    rows, columns = table.sum(axis=1), table.sum(axis=0)
-    inside = table > 0.0
-    information = np.sum(table[inside] / n * np.log(n * table[inside] / np.outer(rows, columns)[inside]))
-    expected = sum(_expected_information(r, c, n) for r in rows for c in columns)
-    mean_entropy = 0.5 * (stats.entropy(rows) + stats.entropy(columns))
-    return float((information - expected) / (mean_entropy - expected))
-
-
-def _expected_information(r, c, n):
-    """A cell's part of the mutual information, its count hypergeometric."""
-    k = np.arange(max(1.0, r + c - n), min(r, c) + 1.0)
-    log_mass = (
-        special.gammaln(r + 1) + special.gammaln(c + 1) + special.gammaln(n - r + 1) + special.gammaln(n - c + 1)
-        - special.gammaln(n + 1) - special.gammaln(k + 1) - special.gammaln(r - k + 1) - special.gammaln(c - k + 1)
-        - special.gammaln(n - r - c + k + 1)
-    )  # fmt: skip
-    return np.sum(k / n * np.log(n * k / (r * c)) * np.exp(log_mass))
 
 
 def informed_labels(means, rates, y, back=20):

@@ -12,6 +12,7 @@ import pytest
 
 import ishsmm_stream as hs
 from ishsmm_stream.batch.diagnostics import effective_sample_size
+from ishsmm_stream.experiments.labels import adjusted_mutual_information
 from ishsmm_stream.online import alarms, beliefs
 from ishsmm_stream.online.chains import make_chains, make_plan
 from ishsmm_stream.online.particle_filter import advance
@@ -21,7 +22,6 @@ from online.recurring_streams import (
     MODEL,
     PAPER,
     POLICY,
-    adjusted_mutual_information,
     informed_labels,
     published_labels,
     run,
