@@ -40,7 +40,7 @@ class SeasonalProfile:
 
     >>> profile = SeasonalProfile(period=24)
     >>> left = [profile.update(hour, [math.sin(hour * math.tau / 24)])[0] for hour in range(72)]
-    >>> left[23], abs(round(left[24], 6)), abs(round(left[71], 6))
+    >>> left[23], abs(round(left[24], 4)), abs(round(left[71], 4))
     (nan, 0.0, 0.0)
     """
 
