@@ -38,21 +38,22 @@ def warm_up(settings: Settings, helpers: int = 0) -> None:
     first, *others = rules.values()
     compiling = [_helper(rule) for rule in others[:helpers]]
     before = time.process_time()
-    _compile(first)
+    compile_kernels(first)
     was_cached = time.process_time() - before < _CACHED_WITHIN
     for helper in compiling:
         if was_cached:
             helper.kill()
         helper.wait()
     for rule in others:
-        _compile(rule)
+        compile_kernels(rule)
     log.info("kernels of %d models ready after %.1f s", len(rules), time.monotonic() - began)
 
 
-def _compile(rule: Rule) -> None:
+def compile_kernels(rule: Rule) -> None:
+    """Whatever a detector of the rule is asked later, by readings or by people, is compiled now."""
     detector = rule.detector()
     detector.update_many([[0.0] * (rule.channels() or 1)] * 40)
-    assert detector.state is not None
+    _ = detector.state, detector.change_points, detector.run_length(), detector.forecast(1)
     type(detector).restore(detector.snapshot())
 
 
@@ -121,4 +122,4 @@ def _resident_mb() -> float:
 
 
 if __name__ == "__main__":
-    _compile(msgspec.json.decode(sys.argv[1], type=Rule))
+    compile_kernels(msgspec.json.decode(sys.argv[1], type=Rule))

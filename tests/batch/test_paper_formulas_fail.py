@@ -46,7 +46,9 @@ FORMULAS = {
 }
 
 
-@pytest.mark.parametrize("name", FORMULAS)
+@pytest.mark.parametrize(
+    "name", [pytest.param(name, marks=[pytest.mark.long] if i > 0 else []) for i, name in enumerate(FORMULAS)]
+)
 def test_the_papers_formula_fails_where_ours_passes(name, tmp_path):
     file, ours, papers, run, wrong = FORMULAS[name]
     shutil.copytree(ROOT / "ishsmm_stream", tmp_path / "ishsmm_stream")
