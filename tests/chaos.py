@@ -29,6 +29,8 @@ from kafka import KafkaProducer
 from worker_helpers import START, Service, WorkerProcess, eventually, first_difference, partition_of
 
 from service.kafka.connection import Connection
+from service.settings import Rule
+from service.upkeep import compile_kernels
 
 PARTITIONS = 6
 SENSORS = 24
@@ -325,6 +327,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--no-changelog", action="store_true", help="switch changelog writes off: must be found out")
     parser.add_argument("--folder", type=Path, help="where logs stay (default: a temporary folder)")
     arguments = parser.parse_args(argv)
+    compile_kernels(Rule())  # no worker shall compile under load
     with tempfile.TemporaryDirectory() as temporary:
         report = run(
             (arguments.folder or Path(temporary)).absolute(),

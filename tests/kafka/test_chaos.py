@@ -6,6 +6,7 @@ import chaos
 import pytest
 
 from service.settings import Rule
+from service.upkeep import compile_kernels
 
 SHORT = [
     "stop-before",
@@ -23,9 +24,7 @@ SHORT = [
 @pytest.fixture(autouse=True)
 def _ready(broker_software: None) -> None:
     """Kernels in the cache, so that no worker compiles under load."""
-    detector = Rule().detector()
-    detector.update_many([[0.0]] * 40)
-    type(detector).restore(detector.snapshot())
+    compile_kernels(Rule())
 
 
 def assert_unharmed(report: chaos.Report) -> None:
