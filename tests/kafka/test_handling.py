@@ -18,15 +18,14 @@ from service.commands.audit import described
 from service.control import ControlBook
 from service.kafka.control import ControlFollower, KafkaControl
 from service.settings import Rule
+from service.upkeep import compile_kernels
 
 PARTITIONS = 2
 
 
 @pytest.fixture(scope="module")
 def compiled():
-    detector = Rule().detector()
-    detector.update_many([[0.0]] * 40)
-    type(detector).restore(detector.snapshot())
+    compile_kernels(Rule())
 
 
 @pytest.fixture

@@ -31,6 +31,7 @@ from worker_helpers import (
 
 from service import messages
 from service.settings import Rule
+from service.upkeep import compile_kernels
 
 PARTITIONS = 4
 STARTED = "restored in"
@@ -42,9 +43,7 @@ MakeService = Callable[..., Service]
 @pytest.fixture(scope="module")
 def compiled() -> None:
     """Kernels in the cache: compiling them may take longer than a test waits for a worker."""
-    detector = Rule().detector()
-    detector.update_many([[0.0]] * 40)
-    type(detector).restore(detector.snapshot())
+    compile_kernels(Rule())
 
 
 @pytest.fixture

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import re
 from pathlib import Path
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from records import Record
 
 from service import cli
 from service.backtest.replay import replay, with_threshold
@@ -22,15 +22,6 @@ from service.store import Store
 
 BEGIN = 1_767_225_600
 CHANGES = {"pump/flow": [(0, 20.0), (120, 26.0), (260, 23.0)], "pump/speed": [(0, 5.0), (200, 3.0)]}
-
-
-class Record(NamedTuple):
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    topic: str = "sensors"
-    partition: int = 0
 
 
 def values_of(sensor, length=350, seed=3):

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+import functools
 import json
 import time
 from collections import defaultdict
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+import records
 
 from service import messages
 from service.mapping import decoder
@@ -22,13 +23,7 @@ from service.store import Saved, Store
 BEGIN = 1_700_000_000
 
 
-class Record(NamedTuple):
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    topic: str = "sensors"
-    partition: int = 3
+Record = functools.partial(records.Record, partition=3)
 
 
 def record(offset, sensor, second, value):

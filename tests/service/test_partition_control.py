@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 import time
 from collections import defaultdict
-from typing import NamedTuple
 
 import numpy as np
 import pytest
+from records import Record
 
 from service import messages
 from service.control import ControlBook, Forget, Reset, as_change
@@ -22,15 +22,6 @@ from service.track import tally
 BEGIN = 1_700_000_000
 T0 = "2026-01-01T00:00:00Z"
 EVER = 1e9
-
-
-class Record(NamedTuple):
-    offset: int
-    timestamp: int
-    key: bytes | None
-    value: bytes | None
-    topic: str = "sensors"
-    partition: int = 0
 
 
 def stream(length=80, sensors=("a", "b"), seed=0):
