@@ -22,7 +22,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import peers
 from metrics import average_run_length, mean
-from peers import KINDS, USUAL, chosen, first_alarm, first_alarm_of_ours, have_ours, ours
+from peers import KINDS, USUAL, chosen, first_alarm, first_alarm_of_ours, ours
 from streams import single_step
 from table import Table
 
@@ -104,10 +104,9 @@ def of_ours(strictness: float, case: Case, hazard: Any) -> int | None:
 
 
 def contenders(names: list[str]) -> Iterator[Contender]:
-    if have_ours():
-        fixed, learned = partial(of_ours, hazard=None), partial(of_ours, hazard=hs.priors.Beta(1.0, 500.0))
-        yield Contender("ours, hazard 1/500", fixed, 0.05, 9.0, written)
-        yield Contender("ours, learned hazard", learned, 0.05, 9.0, written, has_run_length=False)
+    fixed, learned = partial(of_ours, hazard=None), partial(of_ours, hazard=hs.priors.Beta(1.0, 500.0))
+    yield Contender("ours, hazard 1/500", fixed, 0.05, 9.0, written)
+    yield Contender("ours, learned hazard", learned, 0.05, 9.0, written, has_run_length=False)
     for name in names:
         if name == "focus":
             yield Contender("focus", scored(lambda: peers.Focus(np.inf), float), 3.0, 25.0, "{:.3g}".format)

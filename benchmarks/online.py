@@ -18,7 +18,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from peers import KINDS, USUAL, alarms_of_peer, chosen, have_ours, ours
+from peers import KINDS, USUAL, alarms_of_peer, chosen, ours
 from streams import piecewise_constant
 from table import Table
 
@@ -107,13 +107,23 @@ def a_value_a_call(make: Callable[[], Any], values: np.ndarray, repetitions: int
     return microseconds(run, len(values), repetitions)
 
 
-def of_fleet(detectors: int, length: int = 1_000) -> float:
-    """Wall time, since a fleet may use several cores."""
-    fleet = [ours() for _ in range(detectors)]
+def of_fleet(detectors: int, window: int, length: int = 600) -> tuple[float, float]:
+    """Wall time of windows of so many readings, together and one detector after the other."""
     arrays = [piecewise_constant(seed, length).values for seed in range(detectors)]
-    begin = time.perf_counter()
-    getattr(hs, "update_fleet")(fleet, arrays)  # noqa: B009  # optional until the library has it
-    return 1e6 * (time.perf_counter() - begin) / (detectors * length)
+    took = []
+    for together in (True, False):
+        fleet = [ours() for _ in range(detectors)]
+        hs.update_fleet(fleet, [array[:100] for array in arrays])
+        begin = time.perf_counter()
+        for at in range(100, length, window):
+            pieces = [array[at : at + window] for array in arrays]
+            if together:
+                hs.update_fleet(fleet, pieces)
+            else:
+                for detector, piece in zip(fleet, pieces, strict=True):
+                    detector.update_many(piece)
+        took.append(1e6 * (time.perf_counter() - begin) / (detectors * (length - 100)))
+    return took[0], took[1]
 
 
 def flatness(make: Callable[[], Any], values: np.ndarray) -> float:
@@ -140,7 +150,6 @@ def main() -> None:
     values = piecewise_constant(0, 20_000 // share).values
     few, many = values[: 2_000 // share], piecewise_constant(1, 1_000_000 // share).values
     fleet = 10_000 // share
-    with_ours = have_ours()
     table = Table(
         "us: CPU microseconds an observation, best of several; / peer: that over the peer's of this run, <1 faster",
         detector=-46, us=9, **{f"/_{name}": 13 for name in names},
@@ -152,19 +161,16 @@ def main() -> None:
 
     for name, time_each in peer_times.items():
         row(name, time_each)
-    if not with_ours:
-        return
     row("ours, ILR Normal, fixed prior, 32 hypotheses", of_ours(ilr_normal, values, repetitions))
     row("ours, auto", of_ours(ours, values, repetitions))
     row("ours, auto, a value a call", a_value_a_call(ours, values, repetitions))
     row("ours, ILR AR(1)", of_ours(ilr_autoregressive, values, repetitions))
     for chains in (100, 200):
-        try:
-            row(f"ours, IED, {chains} chains", of_ours(partial(ied_normal, chains), few, repetitions))
-        except NotImplementedError as error:
-            print(f"ours, IED, {chains} chains: the library does not run it yet: {error}")
-    if hasattr(hs, "update_fleet"):
-        row(f"ours, auto, update_fleet of {fleet // 10:,} (wall time)", of_fleet(fleet // 10))
+        row(f"ours, IED, {chains} chains", of_ours(partial(ied_normal, chains), few, repetitions))
+    for window in (1, 10, 100):
+        together, alone = of_fleet(fleet // 10, window)
+        row(f"ours, auto, {fleet // 10:,} detectors, {window} at a time, update_fleet (wall time)", together)
+        row("  one detector after the other (wall time)", alone)
     for what, make in {"ILR Normal": ilr_normal, "auto": ours}.items():
         ages = f"the last {len(many) // 10:,} of {len(many):,} over one of the second {len(many) // 100:,}"
         print(f"ours, {what}: cost of one of {ages} observations: {flatness(make, many):.2f}")

@@ -198,17 +198,9 @@ def first_alarm(peer: Peer, values: Sequence[float] | np.ndarray) -> int | None:
     return None
 
 
-def have_ours() -> bool:
-    """Whether the library has its online detector; says so where it has not."""
-    if hasattr(hs, "OnlineDetector"):
-        return True
-    print("ishsmm_stream has no OnlineDetector: ours is left out")
-    return False
-
-
 def ours(*arguments: Any, **options: Any) -> Any:
     """An hs.OnlineDetector; "auto" with the default alarm threshold unless told otherwise."""
-    return getattr(hs, "OnlineDetector")(*arguments, **options)  # noqa: B009  # optional until the library has it
+    return hs.OnlineDetector(*arguments, **options)
 
 
 def alarms_of_ours(detector: Any, values: np.ndarray, piece: int = 10_000) -> list[Alarm]:

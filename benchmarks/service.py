@@ -271,7 +271,7 @@ def wait_for(done: Callable[[], bool], seconds: float = 180.0) -> float:
     return time.monotonic() - began
 
 
-CHANGELOG_BYTES, READINGS = "ishsmm_changelog_bytes_total", "ishsmm_readings_total"
+CHANGELOG_BYTES, READINGS = "ishsmm_changelog_bytes_total", 'ishsmm_readings_total{result="accepted"}'
 
 
 # --- time to an event, changelog traffic -------------------------------------------------------------------------

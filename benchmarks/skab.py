@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TextIO
 
 import numpy as np
 from metrics import mean
-from peers import KINDS, Kind, Peer, Standardised, alarms_of_peer, have_ours, ours
+from peers import KINDS, Kind, Peer, Standardised, alarms_of_peer, ours
 from table import Table
 
 WINDOW = 60  # seconds after a change in which an alarm finds it
@@ -87,9 +87,8 @@ def ours_by_channel(values: np.ndarray) -> list[int]:
 
 
 def contenders() -> Iterator[tuple[str, Run]]:
-    if have_ours():
-        yield "ours, auto, vectors", ours_on_vectors
-        yield "ours, auto, a channel each", ours_by_channel
+    yield "ours, auto, vectors", ours_on_vectors
+    yield "ours, auto, a channel each", ours_by_channel
     yield "pagehinkley, default", standardised(KINDS["pagehinkley"])
     yield "pagehinkley, threshold 8, delta 0.5", standardised(KINDS["pagehinkley"], threshold=8.0, delta=0.5)
     yield "adwin, default", standardised(KINDS["adwin"])

@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from metrics import Mean, detections, f1_located, mean
-from peers import KINDS, USUAL, Alarm, Kind, Standardised, alarms_of_ours, alarms_of_peer, chosen, have_ours, ours
+from peers import KINDS, USUAL, Alarm, Kind, Standardised, alarms_of_ours, alarms_of_peer, chosen, ours
 from streams import Stream, piecewise_constant, quiet
 from table import Table
 
@@ -76,8 +76,7 @@ def written(settings: dict[str, Any]) -> str:
 
 
 def contenders(names: list[str], tuning: list[Stream]) -> Iterator[Contender]:
-    if have_ours():
-        yield Contender("ours, auto", lambda values: alarms_of_ours(ours(), values))
+    yield Contender("ours, auto", lambda values: alarms_of_ours(ours(), values))
     for name in names:
         kind = KINDS[name]
         yield Contender(f"{name}, default", of_peer(kind, kind.default))

@@ -16,7 +16,7 @@ from typing import NamedTuple
 
 import numpy as np
 from metrics import covering, f1_annotated, mean
-from peers import have_ours, ours
+from peers import ours
 from table import Table
 
 
@@ -29,9 +29,6 @@ class Series(NamedTuple):
 class Score(NamedTuple):
     f1: float
     cover: float
-
-
-UNKNOWN = Score(np.nan, np.nan)
 
 
 def load(folder: Path) -> list[Series]:
@@ -73,7 +70,6 @@ def main() -> None:
     options = parser.parse_args()
     series = [one for one in load(options.data) if options.multivariate or one.values.shape[1] == 1]
     series = series[:5] if options.quick else series
-    with_ours = have_ours()
     table = Table(
         "F1 (margin 5) and covering against all annotators: of the change points held at the end, of the alarms "
         "where they were when raised, and of no change at all. Last row: mean ± standard error over series.",
@@ -82,7 +78,7 @@ def main() -> None:
     rows = []
     for one in series:
         try:
-            mine = scores_of_ours(one) if with_ours else (UNKNOWN, UNKNOWN)
+            mine = scores_of_ours(one)
         except (TypeError, ValueError) as error:
             if one.values.shape[1] == 1:
                 raise

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from ishsmm_stream._jit import kernel
+
 
 def number(name: str, value: Any) -> float:
     """A finite real number as a float."""
@@ -58,7 +60,29 @@ def series(name: str, values: Any) -> np.ndarray:
         raise ValueError(f"{name} must have 1 or 2 dimensions (length, channels), got shape {array.shape}")
     if array.shape[0] == 0 or array.shape[1] == 0:
         raise ValueError(f"{name} is empty: at least one observation is needed")
-    if np.isinf(array).any():
-        infinite = np.isinf(array).any(axis=1)
-        raise ValueError(f"{name} is infinite at index {int(np.argmax(infinite))}; use NaN for a missing value")
-    return np.ascontiguousarray(array)
+    infinite = first_infinite(array)
+    if infinite >= 0:
+        raise ValueError(f"{name} is infinite at index {infinite}; use NaN for a missing value")
+    return array
+
+
+@kernel
+def first_infinite(array):
+    """The first row with an infinity; -1 where there is none."""
+    for i in range(array.shape[0]):
+        for channel in range(array.shape[1]):
+            if math.isinf(array[i, channel]):
+                return i
+    return -1
+
+
+@kernel
+def count_complete(rows):
+    """How many rows have no missing value."""
+    complete = 0
+    for i in range(rows.shape[0]):
+        is_complete = True
+        for channel in range(rows.shape[1]):
+            is_complete = is_complete and not math.isnan(rows[i, channel])
+        complete += is_complete
+    return complete

@@ -20,7 +20,7 @@ from ishsmm_stream.model.presets import (
 )
 from ishsmm_stream.online.alarms import AlarmPolicy
 from ishsmm_stream.online.detector import OnlineDetector
-from ishsmm_stream.online.fleet import update_fleet
+from ishsmm_stream.online.fleet import update_fleet, update_fleet_to_event
 from ishsmm_stream.online.results import Alarm, ChangePoint, Event, Forecast, StateEstimate
 from ishsmm_stream.online.season import SeasonalProfile
 from ishsmm_stream.online.snapshot import SnapshotError
@@ -58,4 +58,5 @@ __all__ = [
     "structured",
     "topology",
     "update_fleet",
+    "update_fleet_to_event",
 ]

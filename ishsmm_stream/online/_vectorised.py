@@ -36,6 +36,12 @@ def make_work(size: int) -> Work:
 
 
 @kernel
+def at(works, i):
+    """The work space in room ``i`` of a block."""
+    return Work(works.x[i], works.n[i])
+
+
+@kernel
 def exp_below(work, count):
     """x <- e^x for numbers of at most 0; below -700 it is e^-700.
 

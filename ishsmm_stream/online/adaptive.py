@@ -142,6 +142,18 @@ def _make_memory(emission, cap):
     )
 
 
+@predictors.at.register(Adaptive)
+def _at(emission, memories, i):
+    return AdaptiveMemory(
+        memories.table[i],
+        memories.common[i],
+        memories.inherited[i],
+        memories.before[i],
+        memories.stream[i],
+        vectorised.at(memories.work, i),
+    )
+
+
 @predictors.open_first.register(Adaptive)
 def _open_first(emission, memory, position):
     memory.inherited[:] = 0.0
@@ -162,6 +174,12 @@ def _set_priors(emission, table, jumps, position):
         column[BASE_SHAPE] = shape
         column[BASE_SCALE] = shape * (emission.scale + column[POOLED_SCALE]) / (emission.shape + column[POOLED_SHAPE])
         column[PRECISION] = (JUMP_PRIOR + ended) / (JUMP_PRIOR * emission.level_variance[f] + jumps[position])
+
+
+@kernel
+def _set_all_priors(emission, table, jumps, count):
+    for position in range(count):
+        _set_priors(emission, table, jumps, position)
 
 
 @predictors.open_next.register(Adaptive)
@@ -407,5 +425,4 @@ def _unpack(emission, memory, count, arrays):
     memory.table[:, _KEPT_ROWS, :count] = arrays["table"]
     memory.common[:INLIER, :count] = arrays["common"]
     memory.stream[:] = arrays["stream"]
-    for position in range(count):
-        _set_priors(emission, memory.table, memory.common[JUMPS], position)
+    _set_all_priors(emission, memory.table, memory.common[JUMPS], count)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 from collections import deque
+from collections.abc import Hashable
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from ishsmm_stream.model.presets import Model
 from ishsmm_stream.model.priors import Beta
 from ishsmm_stream.online import adaptive, alarms, hazard, smoothing, snapshot
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
-from ishsmm_stream.online.left_to_right import LeftToRight
+from ishsmm_stream.online.left_to_right import LeftToRight, Taken, Window
 from ishsmm_stream.online.recurring import Recurring
 from ishsmm_stream.online.results import Alarm, ChangePoint, Event, Forecast, StateEstimate
 from ishsmm_stream.online.scaling import Scaling
@@ -169,7 +170,7 @@ class OnlineDetector:
     def _take(self, values: Any, stops: bool) -> tuple[int, list[Event]]:
         if np.size(values) == 0:
             return 0, []
-        rows = _checks.series("values", values)
+        raw = rows = _checks.series("values", values)
         if self._engine is None:
             self._prepare(rows.shape[1])
         assert self._engine is not None
@@ -177,7 +178,7 @@ class OnlineDetector:
             raise ValueError(f"values have {rows.shape[1]} channels, the stream has {self._recent.shape[1]}")
         if isinstance(self.model, Model):
             emission_family.check_data(self.model.emission, rows)
-        raw, length = rows, len(rows)
+        length = len(rows)
         repeats = self._stillness.repeats(raw)
         self._time += length
         muted = 0
@@ -185,10 +186,12 @@ class OnlineDetector:
             rows, muted = self._scaling.take(raw)
         elif self._is_real:
             rows = np.clip(raw, -_LIMIT, _LIMIT)
-        is_still = np.zeros(len(rows), dtype=np.bool_)
-        if self._scaling is not None and self._scaling.is_warm:
-            is_still[-length:] = repeats > REPEATS
-            is_still[:muted] = False  # the first values count whatever they are
+        if self._scaling is not None and self._scaling.is_warm and muted == 0:
+            is_still = repeats > REPEATS
+        else:
+            is_still = np.zeros(len(rows), dtype=np.bool_)
+            if muted:  # the first values count whatever they are
+                is_still[muted:] = repeats[length - (len(rows) - muted) :] > REPEATS
         found: list[Event] = []
         while len(rows):
             # what was held back is caught up on in silence: nobody could have been told at the time
@@ -223,16 +226,20 @@ class OnlineDetector:
         if policy is _MUTED:
             self._log_first = self._engine.log_evidence
         elif self._scaling is not None:
-            self._counted += len(rows) - int(np.count_nonzero(np.isnan(rows).any(axis=1)))
+            self._counted += _checks.count_complete(rows)
         if self._look_back:
             self._recent = y[-self._look_back :].copy()
+        return len(rows), self._keep(buffer, settled)
+
+    def _keep(self, buffer: np.ndarray, settled: np.ndarray) -> list[Event]:
+        """Keep the change points that were settled, and the alarms in step with the events, which it returns."""
         for row in settled:
             self._settled.append(_settled_change_point(row))
         self._settled_ever += len(settled)
         events = alarms.read_events(buffer)
         for event, row in zip(events, buffer, strict=True):
             self._note(event, int(row[alarms.E_BEFORE]))
-        return len(rows), events
+        return events
 
     def _note(self, event: Event, before: int) -> None:
         """Keep the list of alarms in step with the events; ``before``: the start announced before this alarm."""
@@ -244,6 +251,38 @@ class OnlineDetector:
         status = {"confirmed": "confirmed", "retracted": "retracted"}.get(event.kind)
         latest = self._alarms[-1]
         self._alarms[-1] = latest._replace(index=event.index, status=status or latest.status)
+
+    # Many detectors at once
+
+    @property
+    def _kind(self) -> Hashable | None:
+        """What it has in common with the detectors that one compiled call can serve together with it; None where it is
+        served alone: before it has learned its units, if it looks at several channels or back, or if its policy has a
+        least effect, which comes in those units."""
+        if (
+            isinstance(self._engine, LeftToRight)
+            and self._scaling is not None
+            and self._scaling.is_warm
+            and self._look_back == 0
+            and self._recent.shape[1] == 1
+            and self._policy.min_effect == 0.0
+        ):
+            engine = self._engine
+            return id(engine.room.block), id(engine.hazard), engine.duration, self._policy
+        return None
+
+    def _went_on(self, window: Window, taken: Taken, i: int, events: np.ndarray, settled: np.ndarray) -> list[Event]:
+        """Take over what entry ``i`` of a window says; returns the events."""
+        assert isinstance(self._engine, LeftToRight)
+        assert self._scaling is not None
+        self._time += int(taken.readings[i])
+        self._counted += int(taken.complete[i])
+        self._scaling.scale[0] = window.scale[i]
+        self._stillness.go_on(window.latest[i], window.repeats[i])
+        self._watch.places[:] = window.places[i]
+        self._watch.amounts[:] = window.amounts[i]
+        self._engine.forget_answers()
+        return self._keep(events, settled) if len(events) or len(settled) else []
 
     # What it is made of
 
@@ -345,6 +384,12 @@ class OnlineDetector:
         return self._engine.discarded if self._engine else 0.0
 
     @property
+    def effective_sample_size(self) -> float | None:
+        """How many chains of equal weight would say as much, from 1 to ``chains``; None where there are no chains (the
+        filter is exact), and before the first observation."""
+        return self._engine.effective_sample_size if isinstance(self._engine, Recurring) else None
+
+    @property
     def n_states(self) -> int:
         """How many states there have been; where none returns, one more than the change points."""
         view = self._caught_up()
@@ -380,7 +425,7 @@ class OnlineDetector:
         view = self._caught_up()
         if view._engine is None or view._engine.time == 0:
             return None
-        found = view._engine.state(list(view.change_points), view._generator(_STATE))
+        found = view._engine.state(list(view.change_points), lambda: view._generator(_STATE))
         return found._replace(parameters=view._in_units(found.parameters))
 
     def forecast(self, h: int = 1) -> Forecast:

@@ -25,8 +25,11 @@ def simulate_paths(emission, duration, hazard, filter, memory, recent, rng, path
 
 
 @by_family
-def estimate(emission, memory, position, rng):
-    """The parameters of a hypothesis's segment, by name, in the units of what the engine is fed."""
+def estimate(emission, memory, position, make_rng):
+    """The parameters of a hypothesis's segment, by name, in the units of what the engine is fed.
+
+    ``make_rng``: makes the generator, which takes 20 us, for families that draw.
+    """
 
 
 @kernel
@@ -68,8 +71,9 @@ def _simulate_conjugate(emission, duration, hazard, filter, memory, recent, rng,
     _simulate(emission, duration, hazard, filter, _statistics(memory), recent, rng, paths)
 
 
-def _estimate_conjugate(emission, memory, position, rng):
+def _estimate_conjugate(emission, memory, position, make_rng):
     """Medians of the described parameters over draws from their posterior."""
+    rng = make_rng()
     params = np.empty(family.params_size(emission))
     stats = _statistics(memory)[position]
     draws = []
@@ -117,7 +121,7 @@ def _simulate_adaptive(emission, duration, hazard, filter, memory, recent, rng, 
 
 
 @estimate.register(Adaptive)
-def _estimate_adaptive(emission, memory, position, rng):
+def _estimate_adaptive(emission, memory, position, make_rng):
     share = memory.table[:, adaptive.SHARE, position]
     column = memory.table[int(np.argmax(share)), :, position]
     found = {

@@ -7,6 +7,7 @@ durations of a model the grid has one entry and the hazard depends on the age of
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import Any, NamedTuple
 
@@ -23,7 +24,10 @@ _TABLE = 512
 
 
 class Hazard(NamedTuple):
-    """``grid``, ``prior``: the learned hazard's values and their weights; ``by_age``: entry e, the hazard at age e."""
+    """Never written to, since detectors share it.
+
+    ``grid``, ``prior``: the learned hazard's values and their weights; ``by_age``: entry e, the hazard at age e.
+    """
 
     learned: bool
     min_dwell: int  # a segment of the learned hazard lasts at least this long
@@ -32,6 +36,7 @@ class Hazard(NamedTuple):
     by_age: np.ndarray
 
 
+@functools.lru_cache(maxsize=64)
 def learned_hazard(prior: Beta, min_dwell: int = 1, size: int = GRID_SIZE) -> Hazard:
     """A constant hazard, from the age ``min_dwell`` on, with a Beta prior on a logarithmic grid."""
     grid = np.geomspace(_LOWEST, _HIGHEST, size)
@@ -40,6 +45,7 @@ def learned_hazard(prior: Beta, min_dwell: int = 1, size: int = GRID_SIZE) -> Ha
     return Hazard(True, min_dwell, grid, weight / weight.sum(), np.zeros(1))
 
 
+@functools.lru_cache(maxsize=64)
 def duration_hazard(duration: Any) -> Hazard:
     """The hazard of the model's own durations, their parameter integrated out."""
     by_age = np.zeros(_TABLE)

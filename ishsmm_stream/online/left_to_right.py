@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any
+import functools
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
 import numpy as np
 
+from ishsmm_stream._checks import count_complete
 from ishsmm_stream._jit import kernel
-from ishsmm_stream.online import alarms, forecasting, predictors, run_length, smoothing
+from ishsmm_stream.online import alarms, forecasting, predictors, run_length, scaling, smoothing, stillness
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
 from ishsmm_stream.online.hazard import Hazard
 from ishsmm_stream.online.results import ChangePoint, StateEstimate
+from ishsmm_stream.online.rooms import House, Room
 from ishsmm_stream.online.run_length import COUNT, DISCARDED, LOG_EVIDENCE, TIME
 
 # The most probable path is searched for change points to settle once in so many observations, in a short lag more
@@ -91,6 +95,73 @@ def extend(
     return n_events, n_settled, last
 
 
+class Window(NamedTuple):
+    """Readings of many detectors of one block, one after the other, and what each detector knows beside its engine."""
+
+    rooms: np.ndarray  # (detectors,) int64
+    begins: np.ndarray  # (detectors + 1,) int64: where its readings begin
+    values: np.ndarray  # (readings, 1)
+    location: np.ndarray  # (detectors,), as the next three: see ``scaling``
+    scale: np.ndarray
+    latest: np.ndarray  # see ``stillness``
+    repeats: np.ndarray  # int64
+    places: np.ndarray  # (detectors, 7), as the next: see ``alarms.Watch``
+    amounts: np.ndarray  # (detectors, 2)
+
+
+class Taken(NamedTuple):
+    """What came of a window: one entry a detector, and the rows of all of them."""
+
+    readings: np.ndarray  # how many were taken,
+    complete: np.ndarray  # how many of them have a value
+    event_ends: np.ndarray  # where its rows of ``events`` end
+    settled_ends: np.ndarray
+    events: np.ndarray
+    settled: np.ndarray
+
+
+@kernel
+def extend_many(emission, duration, hazard, filters, memories, window, least_share, policy, stops, taken):
+    """``extend`` for many detectors of a block, with the readings standardised on the way."""
+    rows = np.empty(window.values.shape)
+    repeats = np.empty(window.values.shape[0], dtype=np.int64)
+    n_events, n_settled = 0, 0
+    for i in range(window.rooms.shape[0]):
+        begin, end = window.begins[i], window.begins[i + 1]
+        raw, own, still = window.values[begin:end], rows[begin:end], repeats[begin:end]
+        stillness.count_repeats(raw, window.latest[i : i + 1], window.repeats[i], still)
+        scaling.standardise(raw, window.location[i : i + 1], window.scale[i : i + 1], own)
+        events, settled, length = extend(
+            emission, duration, hazard, run_length.at(filters, window.rooms[i]),
+            predictors.at(emission, memories, window.rooms[i]), own, still > stillness.REPEATS, 0, end - begin,
+            least_share, policy, Watch(window.places[i], window.amounts[i]), stops, taken.events[n_events:],
+            taken.settled[n_settled:],
+        )  # fmt: skip
+        n_events += events
+        n_settled += settled
+        window.latest[i] = raw[length - 1, 0]
+        window.repeats[i] = still[length - 1]
+        taken.readings[i] = length
+        taken.complete[i] = count_complete(own[:length])
+        taken.event_ends[i] = n_events
+        taken.settled_ends[i] = n_settled
+
+
+class State(NamedTuple):
+    """What a stream has taught."""
+
+    filter: run_length.RunLength
+    memory: Any  # of the emission family
+
+
+@functools.lru_cache(maxsize=256)
+def _house(emission: Any, grid: int, cap: int, lag: int, parents: int) -> House:
+    """Where the states of detectors lie that one compiled call can serve."""
+    return House(
+        lambda: State(run_length.make_run_length(grid, cap, lag, parents), predictors.make_memory(emission, cap))
+    )
+
+
 class LeftToRight:
     """The engine of models in which no state returns."""
 
@@ -101,16 +172,25 @@ class LeftToRight:
         self.duration = duration
         self.hazard = hazard
         self.least_share = least_share
-        self.filter = run_length.make_run_length(len(hazard.prior), cap, lag, min(parents, cap))
-        self.memory = predictors.make_memory(emission, cap)
+        self._size = (len(hazard.prior), cap, lag, min(parents, cap))
+        self._room = _house(emission, *self._size).room()
         self._open: list[ChangePoint] | None = None  # as of the last observation, once somebody has asked
+
+    # Copies, by whatever way they are made, have a room of their own.
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_room": self._room.state}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._room = _house(self.emission, *self._size).room(state["_room"])
 
     def extend(
         self, y: np.ndarray, is_still: np.ndarray, first: int, policy: AlarmPolicy, watch: Watch, stops: bool = False
     ) -> tuple[np.ndarray, np.ndarray, int]:
         """Take rows from ``first`` on in (those before it are only looked back at), where it ``stops`` only up to the
         first that causes an event; returns events, settled rows and the next row."""
-        self._open = None
+        self.forget_answers()
         rows = len(y) - first
         events = np.empty((alarms.MOST_EVENTS * rows, alarms.EVENT_NUMBERS))
         settled = np.empty((rows + len(self.filter.record_slot), 4))
@@ -119,6 +199,25 @@ class LeftToRight:
             self.least_share, policy, watch, stops, events, settled,
         )  # fmt: skip
         return events[:n_events], settled[:n_settled], row
+
+    def forget_answers(self) -> None:
+        """Observations came: what was answered before holds no longer."""
+        self._open = None
+
+    @property
+    def filter(self) -> run_length.RunLength:
+        """The hypotheses about where the current segment starts."""
+        return self._room.state.filter
+
+    @property
+    def memory(self) -> Any:
+        """What they know of their segments."""
+        return self._room.state.memory
+
+    @property
+    def room(self) -> Room:
+        """Where all of that lies."""
+        return self._room
 
     @property
     def time(self) -> int:
@@ -167,7 +266,7 @@ class LeftToRight:
                     found.append(ChangePoint(index, float(total), int(low), int(high)))
         return found
 
-    def state(self, change_points: list[ChangePoint], rng: np.random.Generator) -> StateEstimate:
+    def state(self, change_points: list[ChangePoint], make_rng: Callable[[], np.random.Generator]) -> StateEstimate:
         """The segment that the most probable path is in. Every segment is a state of its own, named by its start."""
         since = int(smoothing.most_probable_path(self.filter)[-1])
         low = high = since
@@ -179,7 +278,7 @@ class LeftToRight:
             id=since,
             since=since,
             probability=float(weights[(starts >= low) & (starts <= high)].sum()),
-            parameters=forecasting.estimate(self.emission, self.memory, position, rng),
+            parameters=forecasting.estimate(self.emission, self.memory, position, make_rng),
             visits=1,
         )
 
@@ -193,12 +292,16 @@ class LeftToRight:
         return paths
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything that the next observation depends on, by name, without the room that is not in use."""
-        return {**run_length.pack(self.filter), **predictors.pack(self.emission, self.memory, self._count)}
+        """Everything that the next observation depends on, by name, without the room that is not in use.
+
+        Copies: another detector may have its room one day.
+        """
+        views = {**run_length.pack(self.filter), **predictors.pack(self.emission, self.memory, self._count)}
+        return {name: array.copy() for name, array in views.items()}
 
     def load(self, arrays: dict[str, np.ndarray]) -> None:
         """Become what ``arrays`` describe."""
-        self._open = None
+        self.forget_answers()
         run_length.unpack(self.filter, arrays)
         predictors.unpack(self.emission, self.memory, self._count, arrays)
 

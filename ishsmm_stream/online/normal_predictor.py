@@ -35,6 +35,11 @@ def _make_memory(emission, cap):
     return NormalMemory(np.zeros((5, cap)), ratios, vectorised.make_work(cap))
 
 
+@predictors.at.register(Normal)
+def _at(emission, memories, i):
+    return NormalMemory(memories.columns[i], memories.ratios[i], vectorised.at(memories.work, i))
+
+
 @predictors.open_first.register(Normal)
 @predictors.open_next.register(Normal)
 def _open(emission, memory, position):

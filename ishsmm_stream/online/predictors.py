@@ -29,6 +29,11 @@ def make_memory(emission, cap):
 
 
 @by_family
+def at(emission, memories, i):
+    """The memory in room ``i`` of a block."""
+
+
+@by_family
 def open_first(emission, memory, position):
     """A hypothesis for the first segment of the stream."""
 
@@ -78,6 +83,10 @@ def _make_memory(emission: Any, cap: int) -> Conjugate:
     return Conjugate(np.zeros((cap, family.stats_size(emission))))
 
 
+def _at(emission, memories, i):
+    return Conjugate(memories.stats[i])
+
+
 def _open_first(emission, memory, position):
     family.clear(emission, memory.stats[position])
 
@@ -115,6 +124,7 @@ def _unpack(emission, memory, count, arrays):
 
 for _family in CONJUGATE:
     make_memory.register(_family)(_make_memory)
+    at.register(_family)(_at)
     open_first.register(_family)(_open_first)
     summarise.register(_family)(_summarise)
     open_next.register(_family)(_open_first)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from ishsmm_stream._special import draw_index
@@ -66,6 +68,12 @@ class Recurring:
         """Predicted probability of a return, added up over the states that were retired for want of room."""
         return beliefs.retired_mass(self.chains)
 
+    @property
+    def effective_sample_size(self) -> float:
+        """1 / the sum of the squared weights."""
+        weights = np.exp(self.chains.log_weight)
+        return float(weights.sum() ** 2 / (weights**2).sum())
+
     def n_states(self, change_points: int) -> int:
         """The most probable number of states so far."""
         return beliefs.number_of_states(self.chains)
@@ -117,12 +125,12 @@ class Recurring:
 
     # The state and the future
 
-    def state(self, change_points: list[ChangePoint], rng: np.random.Generator) -> StateEstimate:
+    def state(self, change_points: list[ChangePoint], make_rng: Callable[[], np.random.Generator]) -> StateEstimate:
         """The state of most weight, the same id whenever it returns."""
         now = beliefs.current_state(self.chains)
         stats, _ = beliefs.state_stats(self.chains, now.uid)
         params = np.empty(emissions.params_size(self.emission))
-        draws = []
+        rng, draws = make_rng(), []
         for _ in range(_PARAMETER_DRAWS):
             emissions.draw_parameters(self.emission, stats, rng, params)
             draws.append(emissions.describe(self.emission, params))

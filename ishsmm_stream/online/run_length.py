@@ -82,6 +82,30 @@ def make_run_length(grid: int, cap: int, lag: int, parents: int) -> RunLength:
 
 
 @kernel
+def at(filters, i):
+    """The filter in room ``i`` of a block."""
+    return RunLength(
+        filters.clock[i],
+        filters.amounts[i],
+        filters.start[i],
+        filters.order[i],
+        filters.weight[i],
+        filters.mass[i],
+        filters.slot[i],
+        filters.slot_start[i],
+        filters.slot_birth[i],
+        filters.slot_parent[i],
+        filters.slot_before[i],
+        filters.slot_log[i],
+        filters.record_slot[i],
+        filters.record_reference[i],
+        filters.parent_count[i],
+        filters.parent_slot[i],
+        filters.parent_share[i],
+    )
+
+
+@kernel
 def _rounded(value):
     """``value`` to 16 bits: the memory of the lag need not be more exact, and snapshots stay small."""
     shifted = value * 137438953473.0  # 2^37 + 1, Veltkamp's splitting of 53 bits

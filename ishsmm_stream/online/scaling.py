@@ -21,7 +21,7 @@ _LARGEST = np.finfo(float).max
 
 
 @kernel
-def _standardise(rows, location, scale, result):
+def standardise(rows, location, scale, result):
     """Write the standardised rows; a scale of 0 is unknown and set by the first value that differs."""
     for channel in range(rows.shape[1]):
         for i in range(rows.shape[0]):
@@ -93,7 +93,7 @@ class Scaling:
 
     def _standardise(self, rows: np.ndarray) -> np.ndarray:
         result = np.empty_like(rows)
-        _standardise(rows, self.location, self.scale, result)
+        standardise(rows, self.location, self.scale, result)
         return result
 
 

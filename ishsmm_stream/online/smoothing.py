@@ -25,16 +25,18 @@ def _pass_to_parents(hazard, filter, start, record, posterior):
     grid = filter.mass.shape[1]
     weights = np.empty((parents, grid))
     total = np.zeros(grid)
+    ratio = np.empty(grid)
+    for g in range(grid):
+        ratio[g] = math.log1p(-hazard.grid[g]) - math.log1p(-hazard.grid[reference])
     for i in range(parents):
         parent = filter.parent_slot[record, i]
         survived = risks_survived(hazard, start - filter.slot_start[parent])
         for g in range(grid):
             weight = float(filter.parent_share[record, i])
             if g != reference:
-                ratio = math.log1p(-hazard.grid[g]) - math.log1p(-hazard.grid[reference])
                 birth = filter.slot_birth[parent]
                 # as doubles: numpy and compiled code differ in what they make of a float times a double
-                weight *= float(birth[g]) / max(float(birth[reference]), 1e-30) * math.exp(survived * ratio)
+                weight *= float(birth[g]) / max(float(birth[reference]), 1e-30) * math.exp(survived * ratio[g])
             weights[i, g] = weight
             total[g] += weight
     for i in range(parents):

@@ -6,6 +6,7 @@ magic (8 bytes), version (2), crc32 of the rest (4), length of the header (4), h
 from __future__ import annotations
 
 import json
+import math
 import struct
 import zlib
 from typing import Any
@@ -16,6 +17,7 @@ _MAGIC = b"ishsmm\x00\x1a"
 VERSION = 1
 _FIXED = struct.Struct("<8sHI")
 _LENGTH = struct.Struct("<I")
+_LEVEL = 3  # of compression; the highest takes five times as long for a snapshot that is one percent smaller
 _DTYPES = ("<f8", "<f4", "<i8", "<i4", "<i2", "|b1", "|u1", "<u8")
 
 
@@ -26,8 +28,8 @@ class SnapshotError(ValueError):
 def write(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> bytes:
     """``header`` (anything JSON can hold) and ``arrays`` as bytes."""
     described = [(name, array.dtype.str, array.shape) for name, array in arrays.items()]
-    head = zlib.compress(json.dumps({"header": header, "arrays": described}, separators=(",", ":")).encode(), 9)
-    body = zlib.compress(b"".join(_shuffled(array) for array in arrays.values()), 9)
+    head = zlib.compress(json.dumps({"header": header, "arrays": described}, separators=(",", ":")).encode(), _LEVEL)
+    body = zlib.compress(b"".join(_shuffled(array) for array in arrays.values()), _LEVEL)
     rest = _LENGTH.pack(len(head)) + head + body
     return _FIXED.pack(_MAGIC, VERSION, zlib.crc32(rest)) + rest
 
@@ -54,7 +56,7 @@ def read(data: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
     for name, dtype, shape in described["arrays"]:
         if dtype not in _DTYPES:
             raise SnapshotError(f"the snapshot holds an array of type {dtype!r}, which no detector writes")
-        count = int(np.prod(shape, dtype=np.int64))
+        count = math.prod(shape)
         width = np.dtype(dtype).itemsize
         planes = np.frombuffer(body, np.uint8, count * width, offset).reshape(width, count)
         arrays[name] = planes.T.copy(order="C").view(dtype).reshape(shape)

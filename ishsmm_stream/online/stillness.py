@@ -15,7 +15,8 @@ REPEATS = 64
 
 
 @kernel
-def _count(rows, latest, count, repeats):
+def count_repeats(rows, latest, count, repeats):
+    """repeats <- how often each row repeats those before it; ``latest`` and its ``count``: the row before the first."""
     for i in range(rows.shape[0]):
         is_same = True
         for channel in range(rows.shape[1]):
@@ -34,7 +35,7 @@ class Stillness:
     def repeats(self, rows: np.ndarray) -> np.ndarray:
         """How often each row repeats those before it."""
         found = np.empty(len(rows), dtype=np.int64)
-        _count(rows, self.latest, self.count, found)
+        count_repeats(rows, self.latest, self.count, found)
         return found
 
     def go_on(self, row: np.ndarray, repeats: int) -> None:

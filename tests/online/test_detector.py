@@ -151,15 +151,6 @@ def test_the_number_of_channels_is_kept():
         detector.update([1.0, 2.0])
 
 
-def test_a_fleet_gives_what_its_detectors_would_alone():
-    streams = [np.roll(STEP, 10 * i) for i in range(6)]
-    fleet = [hs.OnlineDetector() for _ in streams]
-    together = hs.update_fleet(fleet, streams, threads=3)
-    assert together == [hs.OnlineDetector().update_many(stream) for stream in streams]
-    with pytest.raises(ValueError, match="same length"):
-        hs.update_fleet(fleet, streams[:2])
-
-
 def test_a_forecast_widens_where_a_change_is_possible_and_names_the_level():
     detector = hs.OnlineDetector()
     detector.update_many(100.0 + 20.0 * STEP[:230])

@@ -95,6 +95,23 @@ def _id_now(detector):
     return beliefs.current_state(detector._engine.chains).uid
 
 
+def test_the_effective_sample_size_says_how_many_chains_speak():
+    detector = hs.OnlineDetector(MODEL8, chains=50)
+    assert detector.effective_sample_size is None
+    sizes = []
+    for value in Y8:
+        detector.update(value)
+        weights = np.exp(detector._engine.chains.log_weight)
+        assert np.isclose(weights.sum(), 1.0)
+        assert np.isclose(detector.effective_sample_size, 1.0 / np.sum(weights**2))
+        sizes.append(detector.effective_sample_size)
+    assert all(1.0 <= size <= 50.0 + 1e-9 for size in sizes)
+    assert min(sizes) < 49.5  # not all weights are equal
+    exact = hs.OnlineDetector()
+    exact.update_many(Y8)
+    assert exact.effective_sample_size is None
+
+
 def test_hazard_and_outliers_are_refused_where_states_return():
     with pytest.raises(ValueError, match="no state returns"):
         hs.OnlineDetector(MODEL, outliers=0.01)
