@@ -10,7 +10,7 @@ import re
 from typing import Any
 
 import ishsmm_stream
-from service.control import RECORDS
+from service import control, names
 from service.messages import MESSAGES, schema_components
 from service.settings.sections import Topics
 
@@ -19,18 +19,20 @@ _WORDS_OF_YAML = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 _CHANNELS = {
     "events": (("change", "notice"), "Change points as they are found and revised, and notices. Keyed by sensor."),
     "states": (("state",), "Where each sensor stands. Keyed by sensor, compacted."),
+    "incidents": (("incident",), "Incidents as they open, change and close. Keyed by id, compacted."),
     "dead_letters": (("dead_letter",), "Records that were not taken, with their bytes."),
-    "control": (tuple(RECORDS), "What people say of sensors and events. Keyed by kind and name, compacted."),
+    "control": (tuple(control.RECORDS), "What people say of sensors and events. Keyed by kind and name, compacted."),
+    "state_names": (tuple(names.RECORDS), "What people call states. Keyed by generation, state and sensor, compacted."),
 }
 
 
 def document() -> dict[str, Any]:
     """The document as plain tables. Topics have their default names."""
-    names, kinds = Topics().names, {**MESSAGES, **RECORDS}
+    topics, kinds = Topics().names, {**MESSAGES, **control.RECORDS, **names.RECORDS}
     channels, operations = {}, {}
     for key, (messages, description) in _CHANNELS.items():
         channels[key] = {
-            "address": names[key],
+            "address": topics[key],
             "description": description,
             "messages": {name: {"$ref": f"#/components/messages/{name}"} for name in messages},
         }

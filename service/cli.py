@@ -29,6 +29,10 @@ COMMANDS = {
         "service.commands.serve",
         "the worker: readings from Kafka, or without a broker; change points and states out",
     ),
+    "view": (
+        "service.commands.view",
+        "the page and the API of the whole fleet on Kafka; without it `serve` has them",
+    ),
     "backtest": ("service.commands.backtest", "what a configuration would have raised on readings that are there"),
     "topics": ("service.commands.topics", "create the topics that the service writes"),
     "tail": ("service.commands.tail", "follow the events and print a line for each"),

@@ -97,6 +97,7 @@ class Delivery:
         self._wait = self._stopping.wait if wait is None else wait
         for outcome in OUTCOMES:
             metrics.events.labels(settings.name, outcome)
+        metrics.retries.labels(settings.name)
 
     def run(self) -> None:
         """Deliver until told to stop."""

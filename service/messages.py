@@ -10,9 +10,8 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -22,7 +21,8 @@ from service.readings import REASONS, rfc3339
 
 VERSION = 1
 MOST_RECENT = 60
-_DIGITS = 6
+MOST_MEMBERS = 500
+SHORT = "%.6g"  # numbers are published with six significant digits
 
 
 class Place(msgspec.Struct, frozen=True):
@@ -125,6 +125,39 @@ class Notice(_Message, tag="notice", frozen=True, kw_only=True):
     why: Annotated[str, Meta(description="in words")]
 
 
+class Member(msgspec.Struct, frozen=True, kw_only=True):
+    """A sensor of an incident, with its first change in it."""
+
+    sensor: str
+    event: Annotated[str, Meta(description="the change event's id")]
+    onset: str
+    low: Annotated[str | None, Meta(description="5% quantile of when the change was")]
+    high: Annotated[str | None, Meta(description="95% quantile of when the change was")]
+    probability: float | None
+
+
+class Incident(_Message, tag="incident", frozen=True, kw_only=True):
+    """Sensors of one group that changed together, more of them than the group's usual rate explains.
+
+    All messages about an incident have its ``id``; ``revision`` counts them from 0, and the highest one holds. A
+    ``retracted`` incident is none after all, or is part of the one that ``merged_into`` names.
+    """
+
+    id: str
+    group: str
+    revision: int
+    status: Literal["open", "closed", "retracted"]
+    opened: Annotated[str, Meta(description="the first onset")]
+    until: Annotated[str, Meta(description="the last onset that is not usual")]
+    at: Annotated[str | None, Meta(description="the newest observation that had a part in this")]
+    sensors: Annotated[int, Meta(description="how many there are")]
+    members: Annotated[
+        list[Member], Meta(description="in order of onset; the first where there are more", max_length=MOST_MEMBERS)
+    ]
+    merged_into: str | None
+    summary: Annotated[str, Meta(description="in words, such as: 12 sensors within 8 s")]
+
+
 class DeadLetter(_Message, tag="dead_letter", frozen=True, kw_only=True):
     """A record that was not taken, or one reading of it. ``reason`` is from a fixed list, ``detail`` is for people."""
 
@@ -139,14 +172,21 @@ class DeadLetter(_Message, tag="dead_letter", frozen=True, kw_only=True):
     value: Annotated[str | None, Meta(description="base64 of the original bytes")]
 
 
-MESSAGES = {"change": ChangeEvent, "state": StateRecord, "notice": Notice, "dead_letter": DeadLetter}
+MESSAGES = {
+    "change": ChangeEvent,
+    "state": StateRecord,
+    "notice": Notice,
+    "incident": Incident,
+    "dead_letter": DeadLetter,
+}
+# Incidents have a topic, and so a decoder, of their own.
 Message = ChangeEvent | StateRecord | Notice | DeadLetter
 
 # Structures in the order of their fields, tables by key.
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-def encode(message: Message) -> bytes:
+def encode(message: Message | Incident) -> bytes:
     """The message as it goes to a topic."""
     return _encoder.encode(message)
 
@@ -154,6 +194,11 @@ def encode(message: Message) -> bytes:
 def decode(data: bytes) -> Message:
     """The message that ``encode`` wrote; msgspec.DecodeError for anything else."""
     return msgspec.json.decode(data, type=Message)
+
+
+def decode_incident(data: bytes) -> Incident:
+    """The incident that ``encode`` wrote; msgspec.DecodeError for anything else."""
+    return msgspec.json.decode(data, type=Incident)
 
 
 def schemas(kinds: Mapping[str, Any] = MESSAGES) -> dict[str, Any]:
@@ -189,6 +234,16 @@ def event_id(sensor: str, generation: int, number: int) -> str:
     return hashlib.blake2b(text, digest_size=12).hexdigest()
 
 
+def incident_id(group: str, period: int) -> str:
+    """The id of the incident of a group that began in a period of time; there is at most one.
+
+    >>> incident_id("north/boiler-1", 491520)
+    'adfd75af774a34f0ebd7f331'
+    """
+    text = msgspec.json.encode(["incident", group, period])
+    return hashlib.blake2b(text, digest_size=12).hexdigest()
+
+
 # Contents
 
 
@@ -198,7 +253,7 @@ def rounded(number: float) -> float | None:
     >>> rounded(2.0 / 3.0), rounded(123456789.0), rounded(math.nan)
     (0.666667, 123457000.0, None)
     """
-    return float(f"{number:.{_DIGITS}g}") if math.isfinite(number) else None
+    return float(SHORT % number) if math.isfinite(number) else None
 
 
 def rounded_parameters(parameters: Mapping[str, float]) -> dict[str, float | None]:
@@ -257,21 +312,3 @@ def shortened(letter: bytes, most: int) -> bytes:
 
 def _base64(data: bytes | None) -> str | None:
     return None if data is None else base64.b64encode(data).decode()
-
-
-def downsample(readings: Sequence[tuple[int, tuple[float, ...]]], most: int = MOST_RECENT) -> list[list[float | None]]:
-    """At most ``most`` of a sensor's readings (time in microseconds, values), as a state record holds them.
-
-    Where there are more, they are cut into equal stretches and the lowest and the highest of each stay: peaks are what
-    people look for. Depends on nothing but the readings. The first channel decides.
-    """
-    if len(readings) > most:
-        stretches = most // 2
-        edges = [len(readings) * i // stretches for i in range(stretches + 1)]
-        firsts = [values[0] for _, values in readings]
-        kept: list[int] = []
-        for first, end in itertools.pairwise(edges):
-            inside = firsts[first:end]
-            kept += sorted({first + inside.index(min(inside)), first + inside.index(max(inside))})
-        readings = [readings[i] for i in kept]
-    return [[time // 1000, *(rounded(value) for value in values)] for time, values in readings]

@@ -15,18 +15,32 @@ import zlib
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, NamedTuple, Protocol
 
+import ishsmm_stream as hs
 from service import messages
 from service.control import NEVER, ControlBook
 from service.mapping import Decoder
-from service.readings import BadRecord, Reading
+from service.readings import EARLIEST, BadRecord, Reading
 from service.settings import Settings
 from service.store import Saved, SavedStates
-from service.track import PreparedRule, Track, TrackError, prepare_rule
+from service.track import PreparedRule, Track, TrackError, prepare_rule, take_together
 
 # next offset, newest reading time, generation
 _HEAD = struct.Struct(">qqi")
 
-Pending = dict[str, list[tuple[int, tuple[float, ...], int]]]  # by sensor: time, values, steps missing before
+
+class Window:
+    """What a sensor measured since the cycle began, on its way to the detector."""
+
+    __slots__ = ("newest", "offset", "readings", "track")
+
+    def __init__(self, track: Track) -> None:
+        self.track = track
+        self.readings: list[tuple[int, tuple[float, ...], int]] = []  # time, values, steps missing before
+        self.newest = EARLIEST  # of their times
+        self.offset = 0  # of the last one's record
+
+
+Pending = dict[str, Window]  # by sensor
 
 
 class Record(Protocol):
@@ -112,6 +126,8 @@ class Counts(NamedTuple):
     dead_letters: int = 0
     events: int = 0
     states: int = 0
+    forwarded: int = 0  # readings
+    inference_seconds: float = 0.0
 
 
 class Partition:
@@ -150,6 +166,7 @@ class Partition:
         self._fresh: dict[str, str] = {}  # why sensors start afresh, where it is not their rule
         self._is_replaying = False
         self._deadlines: list[tuple[int, str]] = []
+        self._arrived: list[str] = []
 
     # Where it stands
 
@@ -188,6 +205,15 @@ class Partition:
         """Every sensor, and the time of its newest reading in microseconds."""
         return self._last_seen
 
+    def take_arrived(self) -> list[str]:
+        """The sensors that are new since the last call."""
+        taken, self._arrived = self._arrived, []
+        return taken
+
+    def detectors(self, sensors: Iterable[str]) -> Iterable[hs.OnlineDetector]:
+        """The detectors of sensors, those that are in memory."""
+        return (self._tracks[sensor].detector for sensor in sensors if sensor in self._tracks)
+
     def unsaved_from(self, saved: Iterable[str] = ()) -> int:
         """The first offset of the input that is in no snapshot, once the sensors ``saved`` are in one."""
         saved = set(saved)
@@ -209,6 +235,7 @@ class Partition:
         self.clock = clock
         self._silent.clear()
         self._deadlines.clear()
+        self._arrived = list(self._last_seen)
         for sensor, seen in self._last_seen.items():
             self._expect(sensor, seen)
 
@@ -228,19 +255,28 @@ class Partition:
                 outputs.append(dead_letter(record, bad))
                 continue
             for i, reading in enumerate(readings):
+                window = pending.get(reading.sensor)
                 try:
-                    n_readings += self._accept(record, reading, pending, outputs)
+                    if window is None:
+                        n_readings += self._accept_first(record, reading, pending, outputs)
+                    else:
+                        self._accept(window, record, reading, pending, outputs)
+                        n_readings += 1
                 except BadRecord as bad:
                     outputs.append(dead_letter(record, bad, i if len(readings) > 1 else None))
-        for sensor in list(pending):
-            self._infer(sensor, pending, outputs)
+        began = time.perf_counter()
+        self._infer(list(pending.values()), outputs)
+        inference_seconds = time.perf_counter() - began
         self._report_silent(outputs)
         kinds = [output.kind for output in outputs]
         return outputs, Counts(
-            n_records, n_readings, kinds.count("dead_letters"), kinds.count("events"), kinds.count("states")
-        )
+            n_records, n_readings, kinds.count("dead_letters"), kinds.count("events"), kinds.count("states"),
+            inference_seconds=inference_seconds,
+        )  # fmt: skip
 
-    def _accept(self, record: Record, reading: Reading, pending: Pending, outputs: list[Output]) -> int:
+    def _accept_first(self, record: Record, reading: Reading, pending: Pending, outputs: list[Output]) -> int:
+        """A sensor's first reading of the cycle opens its window. Returns whether it was taken; BadRecord where it is
+        refused."""
         sensor = reading.sensor
         if record.offset < self._next_offset.get(sensor, 0):
             return 0  # replayed, and already in the snapshot
@@ -256,14 +292,9 @@ class Partition:
                 return 0
         elif track.generation <= self._control.finished.get(sensor, NEVER):
             track, starts_generation = self._reset(track), True
-        prepare = track.prepared.prepare
-        values = reading.values if prepare is None else prepare(reading.values)
-        missing = track.judge(reading, record.timestamp)
-        self._note_time(track, reading.time, pending, outputs)
-        accepted = pending.get(sensor)
-        if accepted is None:
-            accepted = pending[sensor] = []
-        accepted.append((reading.time, values, missing))
+        self._accept(Window(track), record, reading, pending, outputs)
+        if sensor not in self._last_seen:
+            self._note_time(track, reading.time)  # it counts from now on
         if starts_generation:
             why = self._fresh.pop(sensor, "the rule's model, prior, transform or season is another one")
             notice = track.notice("new_generation", reading.time, why)
@@ -272,17 +303,37 @@ class Partition:
             self._unsaved[sensor] = (record.offset, -math.inf)
         elif sensor not in self._unsaved:
             self._unsaved[sensor] = (record.offset, time.monotonic() - self._head_start(sensor))
-        self._next_offset[sensor] = record.offset  # the record's other readings may be of the same sensor
         return 1
 
-    def _infer(self, sensor: str, pending: Pending, outputs: list[Output]) -> None:
-        accepted = pending.pop(sensor, None)
-        if accepted is None:
-            return
-        events, states = self._tracks[sensor].take(accepted)
-        key = sensor.encode()
-        outputs += [Output("events", key, messages.encode(event)) for event in events]
-        outputs += [Output("states", key, messages.encode(state)) for state in states]
+    def _accept(
+        self, window: Window, record: Record, reading: Reading, pending: Pending, outputs: list[Output]
+    ) -> None:
+        """Put a reading in its sensor's window; BadRecord where it is refused. Every reading passes here."""
+        track, moment = window.track, reading.time
+        prepared = track.prepared
+        values = reading.values if prepared.prepare is None else prepared.prepare(reading.values)
+        missing = track.judge(reading, record.timestamp)
+        if prepared.silent_after is not None and self._was_silent(track, moment, pending, outputs):
+            window = Window(track)
+        pending[reading.sensor] = window
+        window.readings.append((moment, values, missing))
+        window.offset = record.offset
+        if moment > window.newest:
+            window.newest = moment
+        if moment > self.clock:
+            self.clock = moment
+
+    def _infer(self, windows: list[Window], outputs: list[Output]) -> None:
+        """Hand windows to their detectors."""
+        for window in windows:
+            # the record's other readings may be of the same sensor
+            self._next_offset[window.track.sensor] = window.offset
+            self._note_time(window.track, window.newest)
+        published = take_together([(window.track, window.readings) for window in windows])
+        for window, (events, states) in zip(windows, published, strict=True):
+            key = window.track.sensor.encode()
+            outputs += [Output("events", key, messages.encode(event)) for event in events]
+            outputs += [Output("states", key, messages.encode(state)) for state in states]
 
     def _track(self, sensor: str) -> Track:
         """The sensor's track: in memory, from the store, or a new one."""
@@ -349,21 +400,32 @@ class Partition:
 
     # Silence, judged by the partition's stream time
 
-    def _note_time(self, track: Track, moment: int, pending: Pending, outputs: list[Output]) -> None:
+    def _was_silent(self, track: Track, moment: int, pending: Pending, outputs: list[Output]) -> bool:
+        """Say so where a reading ends its sensor's silence."""
+        sensor, limit, window = track.sensor, track.prepared.silent_after, pending.get(track.sensor)
+        seen = self._last_seen.get(sensor)
+        if window is not None and (seen is None or window.newest > seen):
+            seen = window.newest
+        if limit is None or seen is None or self.clock <= seen + limit:
+            return False
+        if window is not None:
+            self._infer([pending.pop(sensor)], outputs)  # what came before is said before
+        self._tell_silent(sensor, seen + limit, outputs)
+        self._silent.discard(sensor)
+        notice = track.notice("back", moment, "a reading came")
+        outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
+        return True
+
+    def _note_time(self, track: Track, moment: int) -> None:
         sensor = track.sensor
         seen = self._last_seen.get(sensor)
-        limit = track.prepared.silent_after
-        if limit is not None and seen is not None and self.clock > seen + limit:
-            self._infer(sensor, pending, outputs)  # what came before is said before
-            self._tell_silent(sensor, seen + limit, outputs)
-            self._silent.discard(sensor)
-            notice = track.notice("back", moment, "a reading came")
-            outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
-        self.clock = max(self.clock, moment)
+        if seen is None:
+            self._arrived.append(sensor)
         if seen is None or moment > seen:
             self._last_seen[sensor] = moment
+            limit = track.prepared.silent_after
             if limit is not None and (seen is None or sensor not in self._silent):
-                self._expect(sensor, moment)
+                heapq.heappush(self._deadlines, (moment + limit, sensor))
 
     def _expect(self, sensor: str, seen: int) -> None:
         limit = self._rules.of(sensor).silent_after

@@ -22,6 +22,7 @@ from service.arrival import judge
 from service.history import History, Previous, remembers
 from service.preparation import Preparation, preparation
 from service.readings import BadRecord, Reading, rfc3339
+from service.recent import downsample
 from service.settings import Rule
 from service.wording import words
 
@@ -101,6 +102,18 @@ class Tally(NamedTuple):
         return self.accepted + self.inserted - 1
 
 
+Accepted = Sequence[tuple[int, tuple[float, ...], int]]  # readings: time, prepared values, steps missing before
+
+
+class Line(NamedTuple):
+    """Readings as a detector takes them."""
+
+    rows: list[tuple[float, ...]]
+    times: list[int]
+    closes: list[int]  # the numbers of rows after which a publishing window closes
+    learned: int  # so many rows came before the season was known
+
+
 class TrackError(ValueError):
     """Bytes that are no track of this version."""
 
@@ -156,12 +169,18 @@ class Track:
         self.channels = len(reading.values)
         return arrival.missing
 
-    def take(self, accepted: Sequence[tuple[int, tuple[float, ...], int]]) -> Published:
-        """Infer from readings: (time, prepared values, steps missing before it), as judged, in their order."""
-        published = Published([], [])
+    def take(self, accepted: Accepted) -> Published:
+        """Infer from readings, as judged, in their order."""
+        return take_together([(self, accepted)])[0]
+
+    def line_up(self, accepted: Accepted) -> Line:
+        """Readings as the detector takes them."""
         rows: list[tuple[float, ...]] = []
         times: list[int] = []
-        start = 0
+        closes: list[int] = []
+        learned = 0
+        window = self.rule.window
+        most, most_wait = window.readings, window.max_wait_s * 1e6
         for time, values, missing in accepted:
             if missing:
                 self._insert(rows, times, missing, time)
@@ -169,12 +188,21 @@ class Track:
                 values = self._history.take(time, values)
             rows.append(values)
             times.append(time)
-            if self._closes_window(time):
-                self._feed(rows[start:], times[start:], published, closes=True)
-                start = len(rows)
-        self._feed(rows[start:], times[start:], published, closes=False)
+            if self._is_learning:
+                learned = len(rows)
+            if self._window_began is None:
+                self._window_began = time
+            self._since_state += 1
+            if self._since_state >= most or time - self._window_began >= most_wait:
+                self._since_state, self._window_began = 0, None
+                closes.append(len(rows))
         self.accepted += len(accepted)
-        return published
+        return Line(rows, times, closes, learned)
+
+    @property
+    def _is_learning(self) -> bool:
+        """Whether its season's first period is not over, so that nobody knows its state."""
+        return self._history is not None and self._history.is_learning
 
     def _insert(self, rows: list[tuple[float, ...]], times: list[int], missing: int, time: int) -> None:
         """Steps without a reading, their times in between."""
@@ -184,29 +212,16 @@ class Track:
             times.append(before + (time - before) * step // (missing + 1))
         self.inserted += missing
 
-    def _closes_window(self, time: int) -> bool:
-        window = self.rule.window
-        if self._window_began is None:
-            self._window_began = time
-        self._since_state += 1
-        if self._since_state < window.readings and time - self._window_began < window.max_wait_s * 1e6:
-            return False
-        self._since_state, self._window_began = 0, None
-        return True
+    def remember(self, rows: list[tuple[float, ...]], times: list[int]) -> None:
+        """The detector has taken these."""
+        self._times.extend(times)
+        self._values.extend(rows)
 
-    def _feed(self, rows: list[tuple[float, ...]], times: list[int], published: Published, closes: bool) -> None:
-        at = 0
-        while at < len(rows):
-            taken, events = self.detector.update_to_event(np.array(rows[at:]))
-            self._times.extend(times[at : at + taken])
-            self._values.extend(rows[at : at + taken])
-            at += taken
-            if events:
-                state = self.detector.state
-                assert state is not None
-                published.events.extend(self._change_event(event, state) for event in events)
-            if events or (closes and at == len(rows)):
-                published.states.append(self.state_record())
+    def change_events(self, events: list[hs.Event]) -> list[messages.ChangeEvent]:
+        """The messages about events that the detector has just come to."""
+        state = self.detector.state
+        assert state is not None
+        return [self._change_event(event, state) for event in events]
 
     # Messages out
 
@@ -267,13 +282,14 @@ class Track:
             parameters = {"rate": parameters["mean"]}
         return messages.segment(parameters)
 
-    def state_record(self) -> messages.StateRecord:
-        """Where the sensor stands, after its first observation."""
+    def state_record(self, is_learning: bool | None = None) -> messages.StateRecord:
+        """Where the sensor stands, after its first observation. ``is_learning``: whether its season was not known when
+        the detector's last row was lined up; by default, whether it is not known now."""
         detector = self.detector
         state = detector.state
         assert state is not None
         low, median, high = detector.run_length()
-        is_learning = self._history is not None and self._history.is_learning
+        is_learning = self._is_learning if is_learning is None else is_learning
         return messages.StateRecord(
             sensor=self.sensor,
             labels=self.rule.labels,
@@ -293,10 +309,14 @@ class Track:
             run_length=messages.RunLength(low=low, median=median, high=high),
             change_probability=messages.rounded(detector.change_probability(self.rule.window.readings)),
             n_states=detector.n_states,
-            recent=messages.downsample(
-                [pair for pair in zip(self._times, self._values, strict=True) if not math.isnan(pair[1][0])]
-            ),
+            recent=self._recent(),
         )
+
+    def _recent(self) -> list[list[float | None]]:
+        """A downsampled piece of the readings that are remembered."""
+        times, rows = np.array(self._times), np.array(self._values)
+        is_reading = ~np.isnan(rows[:, 0])  # not an inserted step
+        return downsample(times, rows) if is_reading.all() else downsample(times[is_reading], rows[is_reading])
 
     def notice(self, kind: str, time: int, why: str) -> messages.Notice:
         """A message about the sensor that is no change point."""
@@ -363,6 +383,58 @@ class Track:
         track.detector = hs.OnlineDetector.restore(saved.detector)
         track.detector.use_policy(prepared.policy)
         return track
+
+
+class _Feed:
+    """Readings on their way into a track's detector, in pieces: up to the next event or the end of a publishing
+    window."""
+
+    def __init__(self, track: Track, accepted: Accepted) -> None:
+        self.track = track
+        self.published = Published([], [])
+        self._line = track.line_up(accepted)
+        self._at = 0
+        self._closed = 0
+
+    @property
+    def is_done(self) -> bool:
+        return self._at == len(self._line.rows)
+
+    @property
+    def _end(self) -> int:
+        """Where the piece ends."""
+        closes = self._line.closes
+        return closes[self._closed] if self._closed < len(closes) else len(self._line.rows)
+
+    def piece(self) -> np.ndarray:
+        """What the detector takes next."""
+        return np.array(self._line.rows[self._at : self._end])
+
+    def took(self, taken: int, events: list[hs.Event]) -> None:
+        """The detector has taken so many rows, and come to these events."""
+        line, first, end = self._line, self._at, self._end
+        self._at += taken
+        self.track.remember(line.rows[first : self._at], line.times[first : self._at])
+        closes = self._at == end and self._closed < len(line.closes)
+        self._closed += closes
+        if events:
+            self.published.events.extend(self.track.change_events(events))
+        if events or closes:
+            self.published.states.append(self.track.state_record(is_learning=self._at <= line.learned))
+
+
+def take_together(readings: Sequence[tuple[Track, Accepted]]) -> list[Published]:
+    """Infer from the readings of several tracks, as each track alone would, in few compiled calls."""
+    feeds = [_Feed(track, accepted) for track, accepted in readings]
+    open_feeds = [feed for feed in feeds if not feed.is_done]
+    while open_feeds:
+        answers = hs.update_fleet_to_event(
+            [feed.track.detector for feed in open_feeds], [feed.piece() for feed in open_feeds]
+        )
+        for feed, (taken, events) in zip(open_feeds, answers, strict=True):
+            feed.took(taken, events)
+        open_feeds = [feed for feed in open_feeds if not feed.is_done]
+    return [feed.published for feed in feeds]
 
 
 def tally(data: bytes) -> Tally:

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 
 import msgspec
 
+import ishsmm_stream as hs
 from service.metrics import Metrics
 from service.partition import Partition
 from service.settings import Rule, Settings
@@ -22,6 +23,9 @@ log = logging.getLogger(__name__)
 # Snapshots that one cycle takes: a fleet that started at once is spread over cycles, 1 ms each.
 _SNAPSHOTS_A_CYCLE = 200
 _MEMORY_LOOKED_AT_EVERY = 5.0
+# The places of detectors that left memory are kept for others, so the process stays as large as it was: only where it
+# has grown since do more have to leave.
+_MEMORY_STEP_MB = 8.0
 _KIB = 1024
 # Seconds of CPU; loading a model's kernels takes one, compiling them half a minute.
 _CACHED_WITHIN = 6.0
@@ -51,8 +55,13 @@ def warm_up(settings: Settings, helpers: int = 0) -> None:
 
 def compile_kernels(rule: Rule) -> None:
     """Whatever a detector of the rule is asked later, by readings or by people, is compiled now."""
-    detector = rule.detector()
-    detector.update_many([[0.0] * (rule.channels() or 1)] * 40)
+    detector, other = rule.detector(), rule.detector()
+    change = 1000.0 if rule.counts_below() is None else 1.0  # one that no prior overlooks
+    before, after = ([[level] * (rule.channels() or 1)] * 40 for level in (0.0, change))
+    for one in (detector, other):
+        one.update_many(before)
+    # windows of many sensors go together; a change is described by a kernel of its own
+    hs.update_fleet_to_event([detector, other], [after, after])
     _ = detector.state, detector.change_points, detector.run_length(), detector.forecast(1)
     type(detector).restore(detector.snapshot())
 
@@ -70,6 +79,7 @@ class Upkeep:
         self._metrics = metrics
         self._partitions = partitions
         self._memory_looked_at = 0.0
+        self._made_room_at = 0.0
 
     def due_snapshots(self, save_all: bool = False) -> dict[int, list[tuple[str, Saved]]]:
         """The sensors' states that have to be saved now, by partition."""
@@ -97,20 +107,20 @@ class Upkeep:
         now = time.monotonic()
         if now - self._memory_looked_at > _MEMORY_LOOKED_AT_EVERY:
             self._memory_looked_at = now
-            if _resident_mb() > limits.memory_mb:
+            resident = _resident_mb()
+            if resident > max(limits.memory_mb, self._made_room_at + _MEMORY_STEP_MB):
+                self._made_room_at = resident
                 surplus = max(surplus, held // 4)
         for partition in self._partitions.values():
             if surplus <= 0:
                 break
-            surplus -= partition.evict(surplus)
+            evicted = partition.evict(surplus)
+            surplus -= evicted
+            self._metrics.evictions.inc(evicted)
 
     def count_sensors(self) -> None:
         """Bring the gauges up to date."""
-        partitions = self._partitions.values()
-        self._metrics.partitions.set(len(partitions))
-        self._metrics.sensors.set(sum(partition.sensors for partition in partitions))
-        self._metrics.detectors.set(sum(partition.in_memory for partition in partitions))
-        self._metrics.silent.set(sum(partition.silent for partition in partitions))
+        self._metrics.look_at(self._partitions)
 
 
 def _resident_mb() -> float:

@@ -25,22 +25,22 @@ from collections.abc import Iterable
 import msgspec
 
 from service import mapping as mappings
-from service import messages
+from service import messages, watchdog
 from service.api import server as api
 from service.api.answers import SensorEntry, SensorPosterior
 from service.api.backend import PostedReading, StoredEvent
 from service.api.posterior import Sensors
 from service.api.recent import RecentEvents
 from service.kafka import topics as kafka_topics
-from service.kafka import watchdog
 from service.kafka.changelog import ChangelogReader, ReadStalled
 from service.kafka.connection import Connection, ConnectionProblem
 from service.kafka.consumer import BrokersAway, Subscription
 from service.kafka.consumer import Partition as Place
 from service.kafka.control import ControlFollower
 from service.kafka.posting import Posting
-from service.kafka.producer import AtLeastOnce, CycleAborted, Producer, ProducerLost, Transactions
+from service.kafka.producer import MAX_BYTES_IN_FLIGHT, AtLeastOnce, CycleAborted, Producer, ProducerLost, Transactions
 from service.metrics import Metrics
+from service.metrics import server as metrics_server
 from service.partition import (
     Counts,
     Output,
@@ -136,7 +136,9 @@ class Worker:
 
     def __init__(self, settings: Settings) -> None:
         self.settings = settings
-        self.metrics = Metrics()
+        self.metrics = Metrics(settings)
+        self._lags: dict[Place, int] = {}
+        self.metrics.watch(self.is_ready, lambda: self._lags)
         self._connection = connection_of(settings)
         self._topic = sensor_topic(settings)
         self._is_direct = reads_directly(settings)
@@ -179,6 +181,7 @@ class Worker:
         warm_up(settings)
         store = Store(settings.worker.store / f"{self._name}.sqlite")
         server = api.serve(settings, self)
+        scraped = metrics_server.serve(settings.metrics, self.metrics.registry)
         self._store = store
         self._subscription = self._subscribe()
         self._member = self._subscription.group_metadata()
@@ -193,7 +196,7 @@ class Worker:
         finally:
             self._is_ready = False
             for closing in (
-                server, self._posting, self._subscription, self._producer, self._reader, self._control, store,
+                server, scraped, self._posting, self._subscription, self._producer, self._reader, self._control, store,
             ):  # fmt: skip
                 if closing is not None:
                     closing.close()
@@ -296,12 +299,21 @@ class Worker:
         records = self._subscription.poll(self.settings.worker.cycle_s)
         # Who we were when these came: the client may hear at any time that it was shut out, and then signs otherwise.
         self._member = self._subscription.group_metadata()
+        self._note_lags(records)
+        busy = sum(map(len, records.values()))
+        self.metrics.queue_fill.labels("poll").set(busy / self.settings.worker.poll_records)
         with self._lock:
             self._take_in(records, began)
+        self._note_lags({})
         # A transaction costs 10 ms whatever is in it: with little to do the next one waits for more.
-        busy = sum(map(len, records.values()))
-        if busy < self.settings.worker.poll_records // 2 and self._due_to_restore() is None:
+        waiting = busy + sum(self._lags.values())
+        if waiting < self.settings.worker.poll_records // 2 and self._due_to_restore() is None:
             self._stopping.wait(max(0.0, self.settings.worker.cycle_s - (time.monotonic() - began)))
+
+    def _note_lags(self, in_hand: dict[Place, list[Record]]) -> None:
+        """What is not committed: records that were not polled, and those that were, ``in_hand``."""
+        unread = self._subscription.unread()
+        self._lags = {place: count + len(in_hand.get(place, ())) for place, count in unread.items()}
 
     def _take_in(self, records: dict[Place, list[Record]], began: float) -> None:
         self._follow_assignment()
@@ -311,9 +323,10 @@ class Worker:
             if time.monotonic() - began > _RESTORES_A_CYCLE:
                 break
         self._is_ready = not self._to_restore
+        started = time.monotonic()
         self._control.poll()
         if self._work(records):
-            self.metrics.cycle_seconds.observe(time.monotonic() - began)
+            self.metrics.cycle_seconds.observe(time.monotonic() - started)
         self._upkeep.make_room()
 
     def _work(self, records: dict[Place, list[Record]], save_all: bool = False) -> bool:
@@ -334,7 +347,7 @@ class Worker:
                 found, counts = self._send_on(taken)
                 outputs += [(self._partition_of(output, number), output) for output in found]
                 offsets[place] = self._position(place, taken[-1].offset + 1)
-            total = Counts(*map(sum, zip(total, counts, strict=True)))
+            total = Counts(*map(sum, zip(total, counts, strict=True)))  # type: ignore[arg-type]
         snapshots = self._upkeep.due_snapshots(save_all)
         for place, offset in self._begun.items():
             offsets.setdefault(place, self._position(place, offset))
@@ -348,11 +361,13 @@ class Worker:
         if not offsets:
             return False
         self._commit(outputs, snapshots, offsets, forgotten)
-        self.metrics.committed(total)
+        oldest = [taken[0].timestamp for taken in records.values() if taken]
+        self.metrics.committed(total, [output for _, output in outputs], oldest)
         self._recent.add(output.value for _, output in outputs if output.kind == "events")
         self._begun.clear()
         for number, saved_sensors in snapshots.items():
             self._partitions[number].saved(saved_sensors)
+            self.metrics.saved(self._partitions[number].detectors(sensor for sensor, _ in saved_sensors))
         return True
 
     def _forget(self) -> list[tuple[int, str]]:
@@ -385,7 +400,8 @@ class Worker:
                 bad_ones += 1
                 continue
             outputs += [Output("readings", reading.sensor.encode(), encode_reading(reading)) for reading in readings]
-        return outputs, Counts(records=len(records), dead_letters=bad_ones)
+        forwarded = len(outputs) - bad_ones
+        return outputs, Counts(records=len(records), dead_letters=bad_ones, forwarded=forwarded)
 
     def _partition_of(self, output: Output, came_from: int) -> int:
         if output.kind == "readings":
@@ -413,7 +429,10 @@ class Worker:
         for number, key, value in self._changelog_records(snapshots):
             self._producer.send(names["changelog"], key, value, number)
             written += len(value)
+        self.metrics.queue_fill.labels("producer").set(self._producer.bytes_in_flight / MAX_BYTES_IN_FLIGHT)
+        began = time.monotonic()
         self._producer.commit(offsets, self._member)
+        self.metrics.commit_seconds.observe(time.monotonic() - began)
         self.metrics.snapshots.inc(sum(map(len, snapshots.values())))
         self.metrics.changelog_bytes.inc(written)
 
@@ -437,6 +456,7 @@ class Worker:
         self._begin_foreign(foreign)
         self._to_restore |= {place: 0.0 for place in changes.assigned if place not in foreign}
         if changes.assigned or changes.revoked:
+            self.metrics.rebalances.inc()
             log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
         self._upkeep.count_sensors()
 
@@ -525,7 +545,7 @@ class Worker:
         self._to_look_through.add(number)
         self._subscription.resume([place])
         self.metrics.restores.inc()
-        self.metrics.restore_seconds.set(time.monotonic() - began)
+        self.metrics.restore_seconds.observe(time.monotonic() - began)
         log.info(
             "partition %d: %d sensors, %d records replayed, restored in %.1f s",
             number, partition.sensors, max(0, offset - commit.unsaved_from), time.monotonic() - began,
@@ -569,9 +589,11 @@ class Worker:
         """Produce posted readings to the input topic; the last one's offset once all are acknowledged."""
         return self._posting.send(readings, received)
 
-    def events(self, after: int, limit: int, sensor: str | None, status: str | None) -> list[StoredEvent]:
+    def events(
+        self, between: tuple[int, int], limit: int, sensor: str | None, status: str | None, newest_first: bool
+    ) -> list[StoredEvent]:
         """Events that this worker has committed since it started."""
-        return self._recent.after(after, limit, sensor, status)
+        return self._recent.page(between, limit, sensor, status, newest_first)
 
     def sensor(self, name: str) -> SensorPosterior | None:
         """What is known of one of its sensors now."""

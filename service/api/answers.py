@@ -17,34 +17,69 @@ class Accepted(msgspec.Struct, frozen=True):
     offset: Annotated[int, Meta(description="of the last one, in the intake or in its partition of the topic")]
 
 
+class Acknowledged(msgspec.Struct, frozen=True):
+    """Somebody has seen a change."""
+
+    time: str
+    by: str
+    note: str
+
+
 class NumberedEvent(msgspec.Struct, frozen=True):
     """An event, and its number in the order in which events were committed."""
 
     seq: int
     committed: Annotated[str, Meta(description="when it was committed")]
     event: ChangeEvent | Notice
+    acknowledged: Annotated[Acknowledged | None, Meta(description="known to the view only")] = None
+    is_muted: Annotated[bool, Meta(description="sinks were told nothing of it; known to the view only")] = False
 
 
 class Events(msgspec.Struct, frozen=True):
     """A page of events."""
 
     events: list[NumberedEvent]
-    next: Annotated[int, Meta(description="what to give as `after` for the events after these")]
+    next: Annotated[int, Meta(description="what to give as `after` (newest first: `before`) for those after these")]
+
+
+class LastChange(msgspec.Struct, frozen=True, kw_only=True):
+    """The latest change of a sensor that was not retracted."""
+
+    id: str
+    status: str
+    time: Annotated[str | None, Meta(description="when it was, or the earliest that is known")]
+    probability: float | None
+    summary: str
+    acknowledged: Acknowledged | None
 
 
 class SensorEntry(msgspec.Struct, frozen=True):
-    """A sensor in the list."""
+    """A sensor in the list. A worker tells the first three only, the view all."""
 
     sensor: str
     time: Annotated[str, Meta(description="of its newest reading")]
     is_silent: bool
+    labels: dict[str, str | bool] = {}
+    generation: int | None = None
+    change_probability: float | None = None
+    run_length: RunLength | None = None
+    state: State | None = None
+    level: Annotated[float | None, Meta(description="of the state, first channel")] = None
+    noise: Annotated[float | None, Meta(description="likewise, its standard deviation")] = None
+    change: LastChange | None = None
+    muted_until: str | None = None
+    spark: Annotated[list[float | None], Meta(description="the last values of the first channel")] = []
 
 
 class Sensors(msgspec.Struct, frozen=True):
-    """A page of sensors, by name."""
+    """A page of sensors."""
 
     sensors: list[SensorEntry]
-    next: Annotated[str | None, Meta(description="what to give as `after` for the next page; null: this was the last")]
+    next: Annotated[
+        str | None,
+        Meta(description="by name: what to give as `after` for the next page; null: this was the last. Else null"),
+    ]
+    total: Annotated[int | None, Meta(description="how many there are on all pages; known to the view only")] = None
 
 
 class ChangePointNow(msgspec.Struct, frozen=True):
@@ -68,7 +103,10 @@ class AlarmNow(msgspec.Struct, frozen=True):
 
 
 class ForecastNow(msgspec.Struct, frozen=True):
-    """Of the next observations, the nearest first, each a list of its channels: mean, median, 5% and 95% quantiles."""
+    """Of the next observations, the nearest first, each a list of its channels: mean, median, 5% and 95% quantiles.
+
+    The view of a fleet on Kafka has no detector: there it is the forecast if nothing changes.
+    """
 
     mean: list[list[float | None]]
     median: list[list[float | None]]
@@ -84,8 +122,8 @@ class SensorPosterior(msgspec.Struct, frozen=True, kw_only=True):
     labels: dict[str, str | bool]
     generation: int
     is_silent: bool
-    accepted: Annotated[int, Meta(description="readings of this generation")]
-    inserted: Annotated[int, Meta(description="missing steps that were inserted between them")]
+    accepted: Annotated[int | None, Meta(description="readings of this generation; null: known to its worker only")]
+    inserted: Annotated[int | None, Meta(description="missing steps inserted between them; null: likewise")]
     index: Annotated[int | None, Meta(description="of the newest observation; null before the first")]
     time: Annotated[str | None, Meta(description="of the newest reading")]
     state: State | None

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
-from service.api.answers import SensorEntry, SensorPosterior
-from service.metrics import Metrics
+from prometheus_client import CollectorRegistry
+from starlette.routing import BaseRoute
+
+from service.api.answers import NumberedEvent, SensorEntry, SensorPosterior
+from service.api.session import Session
+from service.messages import ChangeEvent, Notice
+
+if TYPE_CHECKING:
+    from service.api.requests import Bodies
 
 
 class PostedReading(NamedTuple):
@@ -35,10 +42,19 @@ class Busy(Exception):
     """No answer within a time that a client waits."""
 
 
+class HasRegistry(Protocol):
+    """Metrics that can be asked for."""
+
+    @property
+    def registry(self) -> CollectorRegistry: ...
+
+
 class Backend(Protocol):
     """A worker as the API sees it. All may be called from any thread."""
 
-    metrics: Metrics
+    @property
+    def metrics(self) -> HasRegistry: ...
+
     # said where a sensor is not found
     hint: str
 
@@ -48,8 +64,28 @@ class Backend(Protocol):
 
     def submit(self, readings: list[PostedReading], received: int) -> int: ...  # returns when they are durable
 
-    def events(self, after: int, limit: int, sensor: str | None, status: str | None) -> list[StoredEvent]: ...
+    def events(
+        self, between: tuple[int, int], limit: int, sensor: str | None, status: str | None, newest_first: bool
+    ) -> list[StoredEvent]:
+        """Those after the first number and before the second, of a sensor or of a status."""
+        ...
 
     def sensor(self, name: str) -> SensorPosterior | None: ...
 
     def sensors(self, after: str, limit: int) -> list[SensorEntry]: ...
+
+
+class Front(Protocol):
+    """What a service that knows the whole fleet adds to the API: more routes, which come first, and the page."""
+
+    def routes(self, bodies: Bodies, session: Session | None) -> list[BaseRoute]: ...
+
+    def is_open(self, path: str) -> bool:
+        """Whether a path holds no secrets and needs no token."""
+        ...
+
+    def numbered(self, seq: int, committed: int, event: ChangeEvent | Notice) -> NumberedEvent: ...
+
+    def close(self) -> None:
+        """End what has no end of its own: streams."""
+        ...

@@ -11,6 +11,7 @@ from typing import Any
 import msgspec
 
 from service.api.answers import Problem, Refusal
+from service.api.session import Session, value_in
 
 PROBES = ("/healthz", "/readyz")
 # Clients that are remembered; beyond these the longest quiet are forgotten.
@@ -44,12 +45,17 @@ class Rate:
 
 
 class Guard:
-    """ASGI middleware. Probes are let through."""
+    """ASGI middleware. Probes are let through; what ``is_open`` needs no token."""
 
-    def __init__(self, app: Any, token: str | None, requests_per_s: float) -> None:
+    def __init__(
+        self, app: Any, token: str | None, requests_per_s: float, session: Session | None = None,
+        is_open: Callable[[str], bool] = lambda path: False,
+    ) -> None:  # fmt: skip
         self._app = app
         self._token = None if token is None else token.encode()
         self._rate = Rate(requests_per_s)
+        self._session = session
+        self._is_open = is_open
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http" or scope["path"] in PROBES:
@@ -59,7 +65,10 @@ class Guard:
         if wait > 0.0:
             detail = "more requests than http.requests_per_s allows: send more readings in each"
             await _refuse(send, 429, "too_many_requests", detail, [(b"retry-after", str(math.ceil(wait)).encode())])
-        elif not self._is_known(dict(scope["headers"])):
+        elif _is_from_elsewhere(scope):
+            detail = "another site's page sent this: only the service's own page and programs may"
+            await _refuse(send, 403, "cross_site", detail, [])
+        elif not self._is_open(scope["path"]) and not self._is_known(dict(scope["headers"])):
             detail = "this service wants its token: Authorization: Bearer TOKEN"
             await _refuse(send, 401, "unauthorized", detail, [(b"www-authenticate", b"Bearer")])
         else:
@@ -69,7 +78,16 @@ class Guard:
         if self._token is None:
             return True
         scheme, _, shown = headers.get(b"authorization", b"").partition(b" ")
-        return hmac.compare_digest(shown.strip(), self._token) and scheme.lower() == b"bearer"
+        if hmac.compare_digest(shown.strip(), self._token) and scheme.lower() == b"bearer":
+            return True
+        cookies = headers.get(b"cookie", b"").decode("latin-1")
+        return self._session is not None and self._session.is_valid(value_in(cookies))
+
+
+def _is_from_elsewhere(scope: Scope) -> bool:
+    """Whether a browser says that the request, which changes something, comes from another site's page."""
+    site = dict(scope["headers"]).get(b"sec-fetch-site", b"none")
+    return scope["method"] not in ("GET", "HEAD", "OPTIONS") and site not in (b"same-origin", b"none")
 
 
 async def _refuse(send: Send, status: int, reason: str, detail: str, headers: list[tuple[bytes, bytes]]) -> None:

@@ -8,9 +8,16 @@ import msgspec
 
 import ishsmm_stream
 from service.api.answers import Accepted, Events, Refusal, SensorPosterior, Sensors
+from service.api.session import COOKIE
 from service.messages import tidy
+from service.readings import EARLIEST, LATEST
+from service.view import answers as view
 
 _ANSWERS = (Accepted, Events, Sensors, SensorPosterior, Refusal)
+_OF_THE_VIEW = (
+    view.SensorHistory, view.IncidentList, view.Mutes, view.Done, view.Hello, view.Batch,
+    view.NewMute, view.NewAcknowledgement, view.NewName, view.NewSession,
+)  # fmt: skip
 _EXAMPLE = {"sensor": "boiler-1", "time": 1767225600.5, "value": 20.1}
 _READING = {
     "type": "object",
@@ -20,7 +27,10 @@ _READING = {
         "sensor": {"type": "string", "minLength": 1, "maxLength": 249},
         "time": {
             "description": "seconds since the epoch, or RFC 3339; without it the moment at which it is received",
-            "oneOf": [{"type": "number"}, {"type": "string", "format": "date-time"}],
+            "oneOf": [
+                {"type": "number", "minimum": EARLIEST // 1_000_000, "maximum": LATEST // 1_000_000},
+                {"type": "string", "format": "date-time"},
+            ],
         },
         "value": {"type": "number"},
         "values": {"type": "array", "items": {"type": "number"}, "minItems": 1, "maxItems": 64},
@@ -31,20 +41,33 @@ _READING = {
 _REFUSALS = {
     400: "something about the request is wrong; of a body with one bad reading nothing is taken",
     401: "the service has a token, and it was not shown",
+    403: "a page of another site sent this",
     404: "there is no such sensor",
     408: "the body came too slowly",
-    409: "this service takes no readings over HTTP, and why",
+    409: "it cannot be done as things are, and why",
     413: "the body is larger than http.body_bytes",
     415: "another Content-Type, or a Content-Encoding",
     429: "more than is worked off, or more requests than a client may send: Retry-After says in how many seconds",
     503: "no answer in time; whether posted readings are stored is then not known",
 }
+_SENSOR = {
+    "name": "sensor", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1},
+    "description": "its name; slashes in it may stand as they are, but for one before a last part `history`: %2F",
+}  # fmt: skip
+STATUSES = ("provisional", "confirmed", "relocated", "retracted", "silent", "back", "new_generation")
+ORDERS = ("oldest", "newest")
+SORTS = ("name", "probability", "changed")
+ONLY = ("changed", "silent", "muted")
+INCIDENT_STATUSES = ("open", "closed", "retracted")
+LARGEST = 2**63 - 1
+MOST_OFFSET = 10_000_000
 _TEXT = {"text/plain": {"schema": {"type": "string"}}}
 
 
-def document() -> dict[str, Any]:
-    """The document as plain tables."""
-    _, components = msgspec.json.schema_components(_ANSWERS, ref_template="#/components/schemas/{name}")
+def document(has_view: bool = False) -> dict[str, Any]:
+    """The document as plain tables; ``has_view``: of a service that knows the whole fleet."""
+    types = (*_ANSWERS, *_OF_THE_VIEW) if has_view else _ANSWERS
+    _, components = msgspec.json.schema_components(types, ref_template="#/components/schemas/{name}")
     after = "only those after this one: what the page before gave as `next`"
     limit = _option("limit", {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}, "most of them")
     return {
@@ -60,40 +83,44 @@ def document() -> dict[str, Any]:
                 "summary": "Hand in readings; answered when all of them are durable",
                 "requestBody": {"required": True, "content": {
                     "application/json": {
-                        "schema": {"oneOf": [_ref("Reading"), {"type": "array", "items": _ref("Reading")}]},
+                        "schema": {"oneOf": [
+                            _ref("Reading"), {"type": "array", "items": _ref("Reading"), "minItems": 1},
+                        ]},
                         "example": [_EXAMPLE],
                     },
                     "application/x-ndjson": {"schema": {"type": "string", "description": "a reading on each line"}},
                 }},
-                "responses": _responses(Accepted, 400, 401, 408, 409, 413, 415, 429, 503),
+                "responses": _responses(Accepted, 400, 401, 403, 408, 409, 413, 415, 429, 503),
             }},
             "/v1/events": {"get": {
                 "operationId": "getEvents",
                 "summary": "Change points and notices in the order in which they were committed",
                 "parameters": [
-                    _option("after", {"type": "integer", "minimum": 0, "default": 0}, after),
+                    _option("after", {"type": "integer", "minimum": 0, "maximum": LARGEST}, after),
+                    _option("before", {"type": "integer", "minimum": 0, "maximum": LARGEST},
+                            "only those before this one: with order=newest what the page before gave as `next`"),
                     limit,
+                    _option("order", {"enum": list(ORDERS)}, "which come first; oldest unless told"),
                     _option("sensor", {"type": "string"}, "of this sensor only"),
-                    _option("status", {"type": "string"}, "of this status only: provisional, confirmed, relocated, "
-                            "retracted; of notices their kind: silent, back, new_generation"),
+                    _option("status", {"enum": list(STATUSES)}, "of this status only; of notices their kind"),
                 ],
                 "responses": _responses(Events, 400, 401, 429),
             }},
             "/v1/sensors": {"get": {
                 "operationId": "getSensors",
                 "summary": "The sensors, by name",
-                "parameters": [_option("after", {"type": "string"}, after), limit],
+                "parameters": [
+                    _option("after", {"type": "string"}, after), limit, *(_ways_to_look() if has_view else ()),
+                ],
                 "responses": _responses(Sensors, 400, 401, 429, 503),
             }},
             "/v1/sensors/{sensor}": {"get": {
                 "operationId": "getSensor",
                 "summary": "A sensor's posterior now",
-                "parameters": [{
-                    "name": "sensor", "in": "path", "required": True, "schema": {"type": "string"},
-                    "description": "its name; slashes in it may stand as they are",
-                }],
+                "parameters": [_SENSOR],
                 "responses": _responses(SensorPosterior, 400, 401, 404, 429, 503),
             }},
+            **(_paths_of_the_view() if has_view else {}),
             "/openapi.json": {"get": {
                 "operationId": "getOpenapi",
                 "summary": "This document",
@@ -109,10 +136,92 @@ def document() -> dict[str, Any]:
         },
         "components": {
             "schemas": {"Reading": _READING, **tidy(components)},
-            "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
+            "securitySchemes": {
+                "token": {"type": "http", "scheme": "bearer"},
+                **({"session": {"type": "apiKey", "in": "cookie", "name": COOKIE}} if has_view else {}),
+            },
         },
-        "security": [{}, {"token": []}],
+        "security": [{}, {"token": []}, *([{"session": []}] if has_view else [])],
     }  # fmt: skip
+
+
+def _ways_to_look() -> list[dict[str, Any]]:
+    return [
+        _option("search", {"type": "string"}, "words that are all in the name or in the values of the labels"),
+        _option("sort", {"enum": list(SORTS)}, "name (unless told), the most probable change first, or the latest"),
+        _option("only", {"enum": list(ONLY)}, "those that changed lately, are silent, are muted"),
+        _option("offset", {"type": "integer", "minimum": 0, "maximum": MOST_OFFSET}, "so many are left out in front"),
+    ]
+
+
+def _paths_of_the_view() -> dict[str, Any]:
+    return {
+        "/v1/sensors/{sensor}/history": {"get": {
+            "operationId": "getHistory",
+            "summary": "A sensor's readings, states and changes, as far back as they are remembered",
+            "parameters": [_SENSOR],
+            "responses": _responses(view.SensorHistory, 400, 401, 404, 429, 503),
+        }},
+        "/v1/incidents": {"get": {
+            "operationId": "getIncidents",
+            "summary": "Sensors of a group that changed together, the latest first",
+            "parameters": [_option("status", {"enum": list(INCIDENT_STATUSES)}, "of this status only")],
+            "responses": _responses(view.IncidentList, 400, 401, 429),
+        }},
+        "/v1/stream": {"get": {
+            "operationId": "getStream",
+            "summary": "What happens, as it happens: server-sent events",
+            "description": "`hello` (data: Hello) comes first, then `update` (Batch); `resync` (Hello) where some were "
+                           "missed and everything is to be asked for again. `Last-Event-ID` goes on from there.",
+            "parameters": [{
+                "name": "Last-Event-ID", "in": "header", "required": False, "schema": {"type": "string"},
+                "description": "the last id that was seen",
+            }],
+            "responses": {
+                "200": {"description": "no end", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
+                **_refusals(400, 401, 429, 503),
+            },
+        }},
+        "/v1/mutes": {
+            "get": {
+                "operationId": "getMutes",
+                "summary": "What is muted",
+                "responses": _responses(view.Mutes, 400, 401, 429),
+            },
+            "post": _telling("postMute", "Mute sensors: sinks hear nothing of them for a time", view.NewMute),
+            "delete": {
+                "operationId": "deleteMute",
+                "summary": "Take a mute back",
+                "parameters": [{**_option("pattern", {"type": "string"}, "as it was given"), "required": True}],
+                "responses": _responses(view.Done, 400, 401, 403, 409, 429, 503),
+            },
+        },
+        "/v1/acknowledgements": {
+            "post": _telling("postAcknowledgement", "Say that a change was seen", view.NewAcknowledgement),
+        },
+        "/v1/names": {"post": _telling("postName", "Name a state of a sensor", view.NewName)},
+        "/v1/session": {
+            "post": {
+                **_telling("postSession", "Show the token, and get a cookie that stands for it", view.NewSession),
+                "security": [{}],
+            },
+            "delete": {
+                "operationId": "deleteSession",
+                "summary": "Give the cookie back",
+                "security": [{}],
+                "responses": _responses(view.Done, 400, 403, 429),
+            },
+        },
+    }  # fmt: skip
+
+
+def _telling(name: str, summary: str, body: type) -> dict[str, Any]:
+    return {
+        "operationId": name,
+        "summary": summary,
+        "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(body.__name__)}}},
+        "responses": _responses(view.Done, 400, 401, 403, 408, 409, 413, 415, 429, 503),
+    }
 
 
 def _ref(name: str) -> dict[str, str]:
@@ -124,11 +233,13 @@ def _option(name: str, schema: dict[str, Any], says: str) -> dict[str, Any]:
 
 
 def _responses(answer: type, *refusals: int) -> dict[str, Any]:
-    found = {"200": {"description": "done", "content": {"application/json": {"schema": _ref(answer.__name__)}}}}
-    for status in refusals:
-        content = {"application/json": {"schema": _ref("Refusal")}}
-        found[str(status)] = {"description": _REFUSALS[status], "content": content}
-    return found
+    content = {"application/json": {"schema": _ref(answer.__name__)}}
+    return {"200": {"description": "done", "content": content}, **_refusals(*refusals)}
+
+
+def _refusals(*statuses: int) -> dict[str, Any]:
+    content = {"application/json": {"schema": _ref("Refusal")}}
+    return {str(status): {"description": _REFUSALS[status], "content": content} for status in statuses}
 
 
 def _probe(name: str, summary: str, otherwise: str) -> dict[str, Any]:

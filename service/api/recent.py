@@ -33,9 +33,9 @@ class RecentEvents:
         self._kept: deque[_Kept] = deque(maxlen=MOST)
         self._last = 0
 
-    def add(self, values: Iterable[bytes]) -> None:
-        """Events that are committed, in their order."""
-        now = int(time.time() * 1000)
+    def add(self, values: Iterable[bytes], committed: int | None = None) -> None:
+        """Events that are committed, in their order, now or at a time in milliseconds."""
+        now = int(time.time() * 1000) if committed is None else committed
         with self._lock:
             for value in values:
                 event = messages.decode(value)
@@ -43,12 +43,15 @@ class RecentEvents:
                 self._last += 1
                 self._kept.append(_Kept(StoredEvent(self._last, now, value), event.sensor, status_of(event)))
 
-    def after(self, seq: int, limit: int, sensor: str | None, status: str | None) -> list[StoredEvent]:
-        """Events after ``seq``, of a sensor or of a status."""
+    def page(
+        self, between: tuple[int, int], limit: int, sensor: str | None, status: str | None, newest_first: bool
+    ) -> list[StoredEvent]:
+        """Events after the first number and before the second, of a sensor or of a status."""
+        after, before = between
         with self._lock:
             found = [
                 kept.event
                 for kept in self._kept
-                if kept.event.seq > seq and sensor in (None, kept.sensor) and status in (None, kept.status)
+                if after < kept.event.seq < before and sensor in (None, kept.sensor) and status in (None, kept.status)
             ]
-        return found[:limit]
+        return (found[::-1] if newest_first else found)[:limit]

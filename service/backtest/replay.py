@@ -27,7 +27,7 @@ from service.partition import Output, Partition, Record, Rules, dead_letter, dec
 from service.readings import BadRecord, encode_reading
 from service.settings import RecordMapping, Rule, Settings
 from service.store import Store
-from service.track import Published, Track
+from service.track import Track
 from service.worker import partition_of
 
 _RECORDS_AT_ONCE = 5000
@@ -131,11 +131,11 @@ class _Recorded(Track):
 
     followed: Followed
 
-    def _feed(self, rows: list[tuple[float, ...]], times: list[int], published: Published, closes: bool) -> None:
+    def remember(self, rows: list[tuple[float, ...]], times: list[int]) -> None:
         self.followed.times.extend(times)
         self.followed.channels = self.channels
         self.followed.values.extend(itertools.chain.from_iterable(rows))
-        super()._feed(rows, times, published, closes)
+        super().remember(rows, times)
 
 
 class _Recording(Partition):

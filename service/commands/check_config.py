@@ -9,7 +9,7 @@ import textwrap
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from service.settings import Rule, Settings, load
+from service.settings import IncidentPolicy, Rule, Settings, load
 from service.settings.fleet import Critical, Fleet
 from service.settings.sinks import SinkSettings
 
@@ -76,9 +76,11 @@ def described(settings: Settings) -> list[str]:
     lines += [
         *(f"sink          {_sink_words(sink)}" for sink in settings.sinks),
         f"API           {f'http://{http.host}:{http.port}, {token}' if http.port else 'none'}",
+        f"metrics       {_metrics_words(settings)}",
         f"limits        {settings.limits.sensors} sensors, {settings.limits.memory_mb} MB, "
         f"records of {settings.limits.record_bytes} bytes",
         f"alarms        {_budget_words(settings.alarms)}; critical sensors {_budget_words(settings.alarms.critical)}",
+        f"incidents     {_incident_words(settings.incidents)}",
         "rules         the first that matches a sensor is its own",
     ]
     *rules, implied = settings.rules_in_force
@@ -143,8 +145,25 @@ def _sink_words(sink: SinkSettings) -> str:
     return ", ".join(parts)
 
 
+def _metrics_words(settings: Settings) -> str:
+    options = settings.metrics
+    token = "with a token" if options.token or options.token_file else "without a token"
+    where = f"http://{options.host}:{options.port}, {token}" if options.port else "with the API"
+    named = [*options.sensors, *(["critical sensors"] if options.critical else [])]
+    listed = f"; of their own for {', '.join(named)}, {options.most_sensors:,} at most" if named else ""
+    return f"{where}; series of the {options.top} most suspicious sensors{listed}"
+
+
 def _budget_words(budget: Fleet | Critical) -> str:
     return f"{budget.false_alarms_per_day:g} false alarms a day over {budget.expected_sensors:,} sensors"
+
+
+def _incident_words(policy: IncidentPolicy) -> str:
+    groups = "names up to the last /" if policy.group_by is None else f"label {policy.group_by}"
+    return (
+        f"{policy.min_sensors} or more sensors within {policy.span_s:g} s, in groups by {groups}; "
+        f"{policy.false_per_week:g} a week by chance"
+    )
 
 
 def _probability(number: float) -> str:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 import json
 
-from service.control import RECORDS
+from service import control, names
 from service.messages import MESSAGES, schemas
 
-_KINDS = {**MESSAGES, **RECORDS}
+_KINDS = {**MESSAGES, **control.RECORDS, **names.RECORDS}
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

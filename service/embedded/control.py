@@ -1,29 +1,42 @@
-"""The table of control records, and what a command has to know of sensors and events in the same file."""
+"""The tables of what people say, and what a command has to know of sensors and events in the same file."""
 
 from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Generic, Protocol, TypeVar
 
 from service import messages
 from service.control import Changes, ControlBook, ControlLog
 from service.embedded.visit import Tables, Visit
+from service.names import NameBook
 from service.settings import Settings
 
 
-class ControlTable:
-    """Keeps a ``ControlBook`` up to date with the table, which any process may write to."""
+class Book(Protocol):
+    """What records come to."""
 
-    def __init__(self, tables: Tables) -> None:
-        self.book = ControlBook()
-        self._tables = tables
+    def replace(self, records: Mapping[str, bytes]) -> None: ...
+
+
+_Book = TypeVar("_Book", bound=Book)
+
+
+class RecordTable(Generic[_Book]):
+    """Keeps a book up to date with a table of records by key, which any process may write to."""
+
+    def __init__(self, tables: Tables, table: str, book: _Book) -> None:
+        self.book = book
+        self._tables, self._table = tables, table
         self._last: dict[str, bytes] = {}
 
     def poll(self) -> None:
         """Take note of what has changed."""
-        found = dict(self._tables.reading().execute("SELECT key, value FROM control"))
+        found = dict(self._tables.reading().execute(f"SELECT key, value FROM {self._table}"))
         if found != self._last:
             self._last = found
             self.book.replace(found)
 
-    def read(self) -> ControlBook:
+    def read(self) -> _Book:
         """All that is said now."""
         self.poll()
         return self.book
@@ -33,8 +46,22 @@ class ControlTable:
         said = [(key, value) for key, value in changes.items() if value is not None]
         taken_back = [(key,) for key, value in changes.items() if value is None]
         with self._tables.writing() as writing:
-            writing.executemany("DELETE FROM control WHERE key = ?", taken_back)
-            writing.executemany("INSERT OR REPLACE INTO control VALUES (?, ?)", said)
+            writing.executemany(f"DELETE FROM {self._table} WHERE key = ?", taken_back)
+            writing.executemany(f"INSERT OR REPLACE INTO {self._table} VALUES (?, ?)", said)
+
+
+class ControlTable(RecordTable[ControlBook]):
+    """The control records."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables, "control", ControlBook())
+
+
+class NameTable(RecordTable[NameBook]):
+    """The names of states."""
+
+    def __init__(self, tables: Tables) -> None:
+        super().__init__(tables, "state_names", NameBook())
 
 
 class EmbeddedDesk:

@@ -42,6 +42,10 @@ CREATE TABLE cursors (name TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID
 CREATE TABLE control (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 INSERT INTO position VALUES (0, 1, 1, 0, 1);
 """
+# Tables that came later than the files that some people have; readers of the same version need not know them.
+_LATER_TABLES = """
+CREATE TABLE IF NOT EXISTS state_names (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+"""
 
 
 class Database:
@@ -78,6 +82,7 @@ class Database:
         self._writer.execute("PRAGMA journal_mode = WAL")
         if version == 0:
             self._writer.executescript(f"BEGIN IMMEDIATE; {_TABLES} PRAGMA user_version = {VERSION}; COMMIT;")
+        self._writer.executescript(_LATER_TABLES)
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:

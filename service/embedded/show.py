@@ -19,6 +19,8 @@ def shown_worker(settings: Settings) -> Worker:
         if event is not None:
             printer(*line(event))
 
+    if settings.http.port:
+        print(f"== the page: {settings.http.address}/  (in a moment)", flush=True)
     print("== compiling the detectors' kernels: up to a minute the first time, then they are cached", flush=True)
     return Worker(
         settings, printer.planted, found, lambda: print("\n".join(introduction(settings)), end="\n\n", flush=True)
@@ -39,8 +41,9 @@ def introduction(settings: Settings) -> list[str]:
         f"   state         {source.state}: goes on from there when started again; delete it to begin afresh",
     ]
     if http.port:
-        root = f"http://{'[' + http.host + ']' if ':' in http.host else http.host}:{http.port}"
+        root = settings.http.address
         lines += [
+            f"   page          {root}/",
             f"   events        {root}/v1/events",
             f"   sensors       {root}/v1/sensors  and of each its posterior: {root}/v1/sensors/NAME",
             f"   API, metrics  {root}/openapi.json  {root}/metrics",

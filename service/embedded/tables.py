@@ -111,17 +111,19 @@ def _reason(value: bytes) -> str:
 # For the API and for sinks
 
 
-def events_after(
-    database: Database, seq: int, limit: int, sensor: str | None = None, status: str | None = None
-) -> list[StoredEvent]:
-    """Events after ``seq`` in their order, of a sensor or of a status."""
-    conditions, arguments = ["seq > ?"], [seq]
+def events_between(
+    database: Database, between: tuple[int, int], limit: int, sensor: str | None = None, status: str | None = None,
+    newest_first: bool = False,
+) -> list[StoredEvent]:  # fmt: skip
+    """Events after the first number and before the second, of a sensor or of a status."""
+    conditions, arguments = ["seq > ?", "seq < ?"], [*between]
     for column, wanted in (("sensor", sensor), ("status", status)):
         if wanted is not None:
             conditions.append(f"{column} = ?")
             arguments.append(wanted)  # type: ignore[arg-type]
     found = database.reading().execute(
-        f"SELECT seq, committed, value FROM events WHERE {' AND '.join(conditions)} ORDER BY seq LIMIT ?",
+        f"SELECT seq, committed, value FROM events WHERE {' AND '.join(conditions)}"
+        f" ORDER BY seq {'DESC' if newest_first else 'ASC'} LIMIT ?",
         (*arguments, limit),
     )
     return [StoredEvent(*row) for row in found]

@@ -18,6 +18,7 @@ from collections.abc import Callable
 from contextlib import ExitStack
 
 from service import mapping as mappings
+from service import watchdog
 from service.api import server as api
 from service.api.answers import SensorEntry, SensorPosterior
 from service.api.backend import Behind, NotTaken, PostedReading, StoredEvent
@@ -28,9 +29,10 @@ from service.embedded.control import ControlTable
 from service.embedded.database import Database
 from service.embedded.events import TableEvents
 from service.embedded.feeds import Feed, Planted
+from service.embedded.fleet import EmbeddedFleet
 from service.embedded.intake import Intake, IntakeRecord
-from service.kafka import watchdog
 from service.metrics import Metrics
+from service.metrics import server as metrics_server
 from service.partition import Partition, Rules
 from service.readings import Reading
 from service.settings import RecordMapping, Settings
@@ -55,7 +57,7 @@ class Worker:
         ready: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.settings = settings
-        self.metrics = Metrics()
+        self.metrics = Metrics(settings)
         self._tell_planted, self._tell_found, self._tell_ready = planted, found, ready
         self._rules = Rules(settings)
         self._partitions: dict[int, Partition] = {}
@@ -87,14 +89,25 @@ class Worker:
             closing.callback(self._intake.close)
             self._own_format = self._intake.format_of(RecordMapping())
             self._control = ControlTable(self._database)
-            server = api.serve(self.settings, self)
+            self._fleet = EmbeddedFleet(self.settings, self._database, self.metrics.registry)
+            server = api.serve(self.settings, self, self._fleet.front(self.sensor))
             if server is not None:
                 closing.callback(server.close)
+            self._watch()
+            scraped = metrics_server.serve(self.settings.metrics, self.metrics.registry)
+            if scraped is not None:
+                closing.callback(scraped.close)
             deliveries = self._start_sinks()
             closing.callback(deliveries.finish, self.settings.worker.stop_within_s)
             self._run(deliveries)
             deliveries.raise_failure()
         log.info("left")
+
+    def _watch(self) -> None:
+        """What is measured at each scrape."""
+        intake, most = self._intake, self.settings.source.backlog
+        self.metrics.watch(self.is_ready, lambda: {("intake", _PARTITION): intake.backlog})
+        self.metrics.queue_fill.labels("intake").set_function(lambda: intake.backlog / most)
 
     def _start_sinks(self) -> Deliveries:
         """Each on a thread of its own."""
@@ -155,6 +168,7 @@ class Worker:
         self._intake.wait(rhythm.cycle_s)
         began = time.monotonic()
         records = self._intake.new_records(rhythm.poll_records)
+        self.metrics.queue_fill.labels("poll").set(len(records) / rhythm.poll_records)
         if self._work(records):
             self.metrics.cycle_seconds.observe(time.monotonic() - began)
         self._upkeep.make_room()
@@ -172,16 +186,22 @@ class Worker:
             outputs, counts = partition.take(records)
             snapshots = self._upkeep.due_snapshots(save_all).get(_PARTITION, [])
             if not records and not snapshots and not forgotten:
+                self._fleet.hear()
                 return False
             unsaved_from = partition.unsaved_from([sensor for sensor, _ in snapshots])
             standing = tables.Position(partition.next_offset, unsaved_from, partition.clock, self._began)
+            began = time.monotonic()
             tables.commit(
                 self._database, outputs, snapshots, standing, source.keep_events, source.keep_dead_letters, forgotten
             )
+            self.metrics.commit_seconds.observe(time.monotonic() - began)
             partition.saved(snapshots)
             self._intake.worked_off(partition.next_offset)
-        self.metrics.committed(counts)
+        self.metrics.committed(counts, outputs, [record.timestamp for record in records[:1]])
         self.metrics.snapshots.inc(len(snapshots))
+        self.metrics.changelog_bytes.inc(sum(len(saved.state) for _, saved in snapshots))
+        self.metrics.saved(partition.detectors(sensor for sensor, _ in snapshots))
+        self._fleet.committed(outputs, forgotten)
         for output in outputs:
             if output.kind == "events":
                 self._tell_found(output.value)
@@ -210,7 +230,7 @@ class Worker:
             self._intake.worked_off(standing.next_offset)
             self._must_restore = False
         self.metrics.restores.inc()
-        self.metrics.restore_seconds.set(time.monotonic() - began)
+        self.metrics.restore_seconds.observe(time.monotonic() - began)
         self._upkeep.count_sensors()
         log.info(
             "%d sensors, %d records replayed, restored in %.1f s",
@@ -246,9 +266,11 @@ class Worker:
             _DURABLE_WITHIN
         )
 
-    def events(self, after: int, limit: int, sensor: str | None, status: str | None) -> list[StoredEvent]:
+    def events(
+        self, between: tuple[int, int], limit: int, sensor: str | None, status: str | None, newest_first: bool
+    ) -> list[StoredEvent]:
         """Events that were committed."""
-        return tables.events_after(self._database, after, limit, sensor, status)
+        return tables.events_between(self._database, between, limit, sensor, status, newest_first)
 
     def sensor(self, name: str) -> SensorPosterior | None:
         """What is known of a sensor now."""

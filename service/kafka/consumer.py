@@ -222,6 +222,16 @@ class Subscription:
         places = [TopicPartition(*partition) for partition in partitions]
         return dict(self._consumer.end_offsets(places, timeout_ms=REQUEST_MS)) if places else {}
 
+    def unread(self) -> dict[Partition, int]:
+        """Records that poll has not returned yet, as far as is known without asking a broker: none of a partition that
+        was not fetched from."""
+        found: dict[Partition, int] = {}
+        for place in self._consumer.assignment():
+            end, position = self._consumer.highwater(place), guards.position(self._consumer, place)
+            if end is not None and position is not None:
+                found[place.topic, place.partition] = max(0, end - position)
+        return found
+
     def close(self, timeout: float = 5.0) -> None:
         """Leave the group (a static member stays on its list until the session times out)."""
         self._consumer.close(autocommit=False, timeout_ms=int(timeout * 1000))

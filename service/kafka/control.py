@@ -1,8 +1,9 @@
-"""The control topic: one partition, compacted, small, read as a whole by everybody who follows it."""
+"""Topics of what people say: one partition, compacted, small, read as a whole by everybody who follows them."""
 
 from __future__ import annotations
 
 import time
+from typing import Generic, Protocol, TypeVar
 
 from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import KafkaError
@@ -12,17 +13,28 @@ from service.control import Changes, ControlBook
 from service.kafka import guards
 from service.kafka.changelog import ReadStalled
 from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
+from service.names import NameBook
 
 _CATCH_UP_SECONDS = 10.0
 _WRITTEN_WITHIN = 15.0
 _POLL_RECORDS = 10_000
 
 
-class ControlFollower:
-    """Keeps a ``ControlBook`` up to date. Nothing happens but in its calls."""
+class Book(Protocol):
+    """What records come to."""
 
-    def __init__(self, connection: Connection, topic: str) -> None:
-        self.book = ControlBook()
+    def apply(self, changes: Changes) -> None: ...
+
+
+_Book = TypeVar("_Book", bound=Book)
+
+
+class TopicFollower(Generic[_Book]):
+    """Keeps a book up to date with a topic. Nothing happens but in its calls."""
+
+    def __init__(self, connection: Connection, topic: str, book: _Book) -> None:
+        self.book = book
+        self._connection = connection
         self._place = TopicPartition(topic, 0)
         self._consumer = connection.build(
             KafkaConsumer,
@@ -56,8 +68,39 @@ class ControlFollower:
         except KafkaError as error:
             raise ReadStalled(f"{self._place.topic}: {type(error).__name__}: {error}") from error
 
+    def write(self, changes: Changes) -> None:
+        """Say something more; returns when the brokers have it. May be called from any thread."""
+        write(self._connection, self._place.topic, changes)
+
     def close(self) -> None:
         self._consumer.close()
+
+
+class ControlFollower(TopicFollower[ControlBook]):
+    """The control topic."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        super().__init__(connection, topic, ControlBook())
+
+
+class NameFollower(TopicFollower[NameBook]):
+    """The topic of names of states."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        super().__init__(connection, topic, NameBook())
+
+
+def write(connection: Connection, topic: str, changes: Changes) -> None:
+    """Records by their keys; returns when the brokers have them."""
+    producer = connection.build(KafkaProducer, acks="all", metrics_enabled=False)
+    try:
+        sent = [producer.send(topic, value, key.encode(), partition=0) for key, value in changes.items()]
+        for future in sent:
+            future.get(timeout=_WRITTEN_WITHIN)
+    except KafkaError as error:
+        raise ConnectionProblem(f"{topic!r} cannot be written: {type(error).__name__}: {error}") from error
+    finally:
+        guards.close(producer, 1.0)
 
 
 class KafkaControl:
@@ -81,12 +124,4 @@ class KafkaControl:
 
     def write(self, changes: Changes) -> None:
         """Say something more; returns when the brokers have it."""
-        producer = self._connection.build(KafkaProducer, acks="all", metrics_enabled=False)
-        try:
-            sent = [producer.send(self._topic, value, key.encode(), partition=0) for key, value in changes.items()]
-            for future in sent:
-                future.get(timeout=_WRITTEN_WITHIN)
-        except KafkaError as error:
-            raise ConnectionProblem(f"{self._topic!r} cannot be written: {type(error).__name__}: {error}") from error
-        finally:
-            guards.close(producer, 1.0)
+        write(self._connection, self._topic, changes)

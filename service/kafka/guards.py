@@ -7,6 +7,7 @@ from typing import Any
 
 import kafka
 import kafka.errors
+from kafka.structs import TopicPartition
 
 CLIENT_VERSION = "3.0.12"
 
@@ -50,6 +51,13 @@ def finish_rejoining(consumer: kafka.KafkaConsumer) -> None:
     coordinator = consumer._coordinator
     need_rejoin = coordinator.need_rejoin
     coordinator.need_rejoin = lambda: coordinator.rejoining or need_rejoin()
+
+
+def position(consumer: kafka.KafkaConsumer, place: TopicPartition) -> int | None:
+    """The offset of the next record of a partition that is ours, past the marks at the end of transactions. The
+    client's own answer may wait for brokers, and may raise what the next poll has to hear."""
+    found = consumer._subscription.assignment[place].position
+    return None if found is None else int(found.offset)
 
 
 def forget_refused_offsets(producer: kafka.KafkaProducer) -> None:

@@ -57,6 +57,9 @@ class RecordTooLarge(ValueError):
 class Producer(Protocol):
     """What both guarantees offer."""
 
+    @property
+    def bytes_in_flight(self) -> int: ...
+
     def begin(self) -> None: ...
 
     def send(

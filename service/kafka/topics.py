@@ -102,5 +102,9 @@ def _partition_counts(admin: KafkaAdminClient, topics: Iterable[str]) -> dict[st
 
 
 def _config(admin: KafkaAdminClient, topic: str) -> dict[str, str]:
-    told = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")
-    return {key: entry["value"] for key, entry in told["topic"][topic].items()}
+    told = admin.describe_configs([ConfigResource(ConfigResourceType.TOPIC, topic)], config_filter="all")["topic"][
+        topic
+    ]
+    if not told:  # the client raises nothing
+        raise ConnectionProblem(f"the settings of topic {topic!r} cannot be seen: allow DESCRIBE_CONFIGS on it")
+    return {key: entry["value"] for key, entry in told.items()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import tomllib
 import typing
 from collections.abc import Mapping
@@ -19,6 +20,8 @@ PREFIX = "ISHSMM_"
 BETWEEN = "__"
 # Lists of tables: each has a variable of its own.
 LISTS = {"ISHSMM_RULES": "rules", "ISHSMM_SINKS": "sinks"}
+# Options whose values are not repeated in messages.
+_SECRET = re.compile("password|token|secret|url|key")
 
 
 def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
@@ -186,7 +189,7 @@ def _joined(place: str, key: str) -> str:
 
 
 def _shown(value: Any, place: str) -> str:
-    if place.endswith(("password", "token")):
+    if _SECRET.search(place.rpartition(".")[2]):
         return "something else"
     text = repr(str(value) if isinstance(value, str) else value)
     return text if len(text) <= 80 else text[:77] + "..."

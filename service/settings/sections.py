@@ -1,4 +1,4 @@
-"""The sections of the configuration that are about the service itself: Kafka, topics, limits, worker, HTTP."""
+"""The sections of the configuration that are about the service itself: Kafka, topics, limits, worker, HTTP, metrics."""
 
 from __future__ import annotations
 
@@ -141,10 +141,13 @@ class Topics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     events: str = "ishsmm.events"
     states: str = "ishsmm.states"
+    incidents: str = "ishsmm.incidents"
     dead_letters: str = "ishsmm.dead-letters"
     changelog: str = "ishsmm.changelog"
     # mutes, acknowledgements, resets and forgettings
     control: str = "ishsmm.control"
+    # what people call states
+    state_names: str = "ishsmm.state-names"
     # the internal one, through which readings go that are not keyed by sensor
     readings: str = "ishsmm.readings"
     # of the internal topic; cannot be changed later
@@ -160,7 +163,7 @@ class Topics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def names(self) -> dict[str, str]:
         """The topics' names by their keys."""
-        keys = ("events", "states", "dead_letters", "changelog", "control", "readings")
+        keys = ("events", "states", "incidents", "dead_letters", "changelog", "control", "state_names", "readings")
         return {key: getattr(self, key) for key in keys}
 
 
@@ -183,8 +186,8 @@ class Worker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     # a sensor's oldest reading that is in no snapshot is at most this old
     snapshot_within_s: Seconds = 60.0
     # the longest cycle; one that holds a change ends at once
-    cycle_s: Seconds = 0.2
-    poll_records: AtLeastOne = 5000
+    cycle_s: Seconds = 0.1
+    poll_records: AtLeastOne = 10_000
     transaction_timeout_s: Seconds = 15.0
     # the process ends when a cycle takes longer than this
     watchdog_s: Seconds = 60.0
@@ -205,6 +208,22 @@ class Worker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             )
 
 
+def check_token(host: str, port: int, token: str | None, token_file: Path | None) -> None:
+    """Raise ValueError where a token is said twice, or is missing although others can reach the port."""
+    if token is not None and token_file is not None:
+        raise ValueError("token and token_file are given: keep one of them")
+    if port and not is_loopback(host) and token is None and token_file is None:
+        raise ValueError(f"host = {host!r} can be reached from other machines: that takes a token or token_file")
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach a port that is bound there."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Where the API, /healthz, /readyz and /metrics answer, and to whom."""
 
@@ -220,27 +239,57 @@ class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     requests_per_s: Annotated[float, Meta(gt=0.0, le=1e6)] = 200.0
 
     def __post_init__(self) -> None:
-        if self.token is not None and self.token_file is not None:
-            raise ValueError("token and token_file are given: keep one of them")
-        if self.port and not self.is_loopback and self.token is None and self.token_file is None:
-            raise ValueError(
-                f"host = {self.host!r} can be reached from other machines: that takes a token or token_file"
-            )
+        check_token(self.host, self.port, self.token, self.token_file)
 
     def __repr__(self) -> str:
         return f"Http(host={self.host!r}, port={self.port}{'' if self.token is None else ', token=***'})"
 
     @property
+    def address(self) -> str:
+        """Of the page and the API."""
+        return f"http://{'[' + self.host + ']' if ':' in self.host else self.host}:{self.port}"
+
+    @property
     def is_loopback(self) -> bool:
         """Whether only this machine can reach it."""
-        try:
-            return ipaddress.ip_address(self.host).is_loopback
-        except ValueError:
-            return self.host == "localhost"
+        return is_loopback(self.host)
 
     def read_token(self) -> str | None:
         """The token, from the file if it is in one."""
         return self.token if self.token_file is None else _read_secret("http.token_file", self.token_file)
+
+
+class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Who scrapes /metrics where, and which sensors have series of their own."""
+
+    host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
+    # 0: no port of its own, /metrics is the API's alone
+    port: Port = 0
+    # who scrapes that port shows it; needed where host is not this machine alone
+    token: Annotated[str, Meta(min_length=1)] | None = None
+    token_file: Path | None = None
+    # so many of the most suspicious sensors are shown; 0: none
+    top: Annotated[int, Meta(ge=0, le=1000)] = 10
+    # sensors whose names match one of these have series of their own
+    sensors: tuple[str, ...] = ()
+    # and so have those whose rule has labels.critical = true
+    critical: bool = True
+    # at most so many: each has a dozen series
+    most_sensors: Annotated[int, Meta(ge=0, le=10_000)] = 200
+
+    def __post_init__(self) -> None:
+        if not self.port and (self.token is not None or self.token_file is not None):
+            raise ValueError("token and token_file are for a port of its own: give port, or http.token for the API's")
+        check_token(self.host, self.port, self.token, self.token_file)
+        if "" in self.sensors:
+            raise ValueError("sensors takes names and patterns such as 'boiler-*', got an empty one")
+
+    def __repr__(self) -> str:
+        return f"Metrics(host={self.host!r}, port={self.port}{'' if self.token is None else ', token=***'})"
+
+    def read_token(self) -> str | None:
+        """The token, from the file if it is in one."""
+        return self.token if self.token_file is None else _read_secret("metrics.token_file", self.token_file)
 
 
 def _read_secret(name: str, path: Path) -> str:

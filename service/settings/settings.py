@@ -9,11 +9,13 @@ from collections.abc import Mapping
 import msgspec
 
 from service.settings.fleet import Fleet
+from service.settings.incidents import IncidentPolicy
 from service.settings.mapping import RecordMapping
 from service.settings.rules import EVERY_SENSOR, IMPLIED, Rule
-from service.settings.sections import Http, Kafka, Limits, Topics, Worker
+from service.settings.sections import Http, Kafka, Limits, Metrics, Topics, Worker
 from service.settings.sinks import SinkSettings
 from service.settings.sources import Source
+from service.settings.view import View
 
 
 # dict: room for what is computed of the settings once
@@ -27,11 +29,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     limits: Limits = Limits()
     worker: Worker = Worker()
     http: Http = Http()
+    metrics: Metrics = Metrics()
+    view: View = View()
     alarms: Fleet = Fleet()
+    incidents: IncidentPolicy = IncidentPolicy()
     rules: tuple[Rule, ...] = ()
     sinks: tuple[SinkSettings, ...] = ()
 
     def __post_init__(self) -> None:
+        if self.metrics.port and (self.metrics.host, self.metrics.port) == (self.http.host, self.http.port):
+            raise ValueError(
+                f"metrics.port takes a port of its own, got the API's {self.http.port} (http.port); 0 leaves it there"
+            )
         for key, topic in self.topics.names.items():
             if self.kafka.reads(topic):
                 source = "topics" if self.kafka.topics_pattern is None else "topics_pattern"
@@ -63,6 +72,7 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
             except ValueError as error:
                 raise ValueError(f"rules[{i}] (match = {rule.match!r}): {error}") from None
         self.http.read_token()
+        self.metrics.read_token()
         if not self.source.is_kafka:
             return
         missing = self.kafka.security.missing_files()

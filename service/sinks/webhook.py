@@ -14,6 +14,7 @@ import hmac
 import http.client
 import time
 import urllib.error
+import urllib.parse
 import urllib.request
 from collections.abc import Callable
 from email.message import Message
@@ -65,7 +66,7 @@ class WebhookSink:
                 return
         except urllib.error.HTTPError as error:
             with error:
-                said = f"the answer is {error.code} {error.reason}{_words(error)}"
+                said = self._masked(f"the answer is {error.code} {error.reason}{_words(error)}")
             if error.code in _LATER or error.code >= 500:
                 raise TryAgain(said, _after(error.headers.get("Retry-After"))) from None
             raise Refused(said) from None
@@ -75,6 +76,14 @@ class WebhookSink:
 
     def close(self) -> None:
         """Nothing stays open between requests."""
+
+    def _masked(self, said: str) -> str:
+        """What a receiver says, which may be what it was told: the token, or an address that is a secret by itself."""
+        parts = urllib.parse.urlsplit(self._url)
+        for secret in (self._url, f"{parts.path}?{parts.query}", parts.path, parts.query, self._token):
+            if secret and secret != "/":
+                said = said.replace(secret, "***")
+        return said
 
     def _headers(self, event: Outgoing) -> dict[str, str]:
         headers = {

@@ -54,8 +54,8 @@ class Straw:
         self.taken += readings
         return len(self.taken) - 1
 
-    def events(self, after, limit, sensor, status):
-        return self.recent.after(after, limit, sensor, status)
+    def events(self, *asked):
+        return self.recent.page(*asked)
 
     def sensor(self, name):
         if self.failing is not None:

@@ -310,7 +310,7 @@ def test_the_api_tells_of_what_was_posted(tmp_path):
         assert [one["event"] for one in found] == expected
         assert [one["sensor"] for one in get(port, "/v1/sensors").json["sensors"]] == ["s0", "s1"]
         metrics = get(port, "/metrics").body.decode()
-        assert "ishsmm_readings_total 240.0" in metrics
+        assert 'ishsmm_readings_total{result="accepted"} 240.0' in metrics
         # a posterior asked for from many threads while readings come
         errors = []
 

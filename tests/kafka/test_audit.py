@@ -7,7 +7,7 @@ import pytest
 from kafka import KafkaConsumer
 from kafka.structs import OffsetAndMetadata, TopicPartition
 from kafka_helpers import produce
-from running import START, committed, readings, running, send, settings_for, wait_for
+from running import START, accepted, committed, readings, running, send, settings_for, wait_for
 
 from service import cli
 from service.audit import audit
@@ -125,7 +125,7 @@ def test_readings_through_the_internal_topic(connection, tmp_path):
     for number in range(3):
         send(settings, [*readings("a", [1.0 * number] * 5, START + 10 * number), b"{}"], number)
     with running(settings) as worker:
-        wait_for(lambda: worker.metrics.readings._value.get() == 15)
+        wait_for(lambda: accepted(worker) == 15)
     report = audit(settings)
     assert report.balanced, described(report)
     inputs = [one for one in report.partitions if one.topic == settings.kafka.topics[0]]

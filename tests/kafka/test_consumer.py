@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 import pytest
+from kafka import KafkaProducer
 from kafka.structs import TopicPartition
 from kafka_helpers import join, poll_until, produce, receive
 
@@ -165,4 +166,29 @@ def test_a_leader_whose_topics_have_changed_while_it_polls_briefly_stays_in_its_
         time.sleep(0.01)
     produce(connection, name, [b"a"], 0)
     assert [record.value for record in receive(subscription, 1)] == [b"a"]
+    subscription.close()
+
+
+def test_what_is_unread_is_known_and_ends_of_transactions_are_no_records(connection, topic, group, transactional_id):
+    name = topic()
+    producer = connection.build(KafkaProducer, transactional_id=transactional_id)
+    producer.init_transactions()
+    for outcome in (producer.commit_transaction, producer.abort_transaction):
+        producer.begin_transaction()
+        for i in range(5):
+            producer.send(name, b"%d" % i, partition=0)
+        producer.flush()
+        outcome()
+    producer.close()
+    subscription = Subscription(connection, group, [name], start_from="earliest", max_poll_records=3)
+    poll_until(subscription, lambda: len(subscription.assignment()) == 1)
+    assert subscription.unread() == {}  # nothing was fetched yet
+    join(subscription, 1)
+    receive(subscription, 3)
+    assert subscription.unread()[name, 0] >= 2
+    receive(subscription, 2)
+    poll_until(subscription, lambda: subscription.unread() == {(name, 0): 0})
+    produce(connection, name, [b"6"] * 2)
+    receive(subscription, 2)
+    assert subscription.unread() == {(name, 0): 0}
     subscription.close()

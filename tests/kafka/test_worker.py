@@ -493,12 +493,20 @@ def test_health_readiness_and_metrics_answer(service):
     worker.wait_until_done()
     assert started.get(port, "/healthz") == (200, "ok\n")
     assert started.get(port, "/nothing")[0] == 404
-    eventually(lambda: _metric(worker, started, "ishsmm_readings_total") == 240.0, what="readings counted")
+    taken = 'ishsmm_readings_total{result="accepted"}'
+    eventually(lambda: _metric(worker, started, taken) == 240.0, what="readings counted")
     assert _metric(worker, started, "ishsmm_records_total") == 240.0
     assert _metric(worker, started, "ishsmm_partitions") == PARTITIONS
     assert _metric(worker, started, "ishsmm_sensors") == 4.0
-    assert _metric(worker, started, "ishsmm_dead_letters_total") == 0.0
+    assert _metric(worker, started, 'ishsmm_readings_total{result="rejected"}') == 0.0
     eventually(lambda: _metric(worker, started, "ishsmm_snapshots_total") >= 4.0, what="snapshots")
+    assert _metric(worker, started, "ishsmm_rebalances_total") >= 1.0
+    assert _metric(worker, started, "ishsmm_restore_seconds_count") == PARTITIONS
+    assert _metric(worker, started, "ishsmm_commit_seconds_count") == _metric(worker, started, "ishsmm_commits_total")
+    assert _metric(worker, started, "ishsmm_end_to_end_seconds_count") >= 1.0
+    lags = [f'ishsmm_lag_records{{partition="{n}",topic="{worker.name}"}}' for n in range(PARTITIONS)]
+    eventually(lambda: [_metric(worker, started, lag) for lag in lags] == [0.0] * PARTITIONS, what="no lag")
+    assert 0.0 <= _metric(worker, started, 'ishsmm_queue_fill_ratio{queue="producer"}') < 1.0
     assert started.stop() == 0
     assert started.get(port, "/healthz") == (0, "")
 

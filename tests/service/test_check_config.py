@@ -21,6 +21,7 @@ def test_it_says_what_it_understood(tmp_path, capsys):
     path.write_text(
         '[kafka]\ntopics = ["plant"]\n[kafka.security]\nprotocol = "sasl_plaintext"\nusername = "u"\n'
         'password = "hunter2"\n[mapping]\nformat = "json"\nsensor = "device"\nvalues = ["a", "b"]\n'
+        '[incidents]\ngroup_by = "site"\n'
         '[[rules]]\nmatch = "x*"\ntransform = "log"\nlabels.site = "north"\n[rules.model]\nkind = "ied"\n'
     )
     assert cli.main(["check-config", "--config", str(path)]) == 0
@@ -32,6 +33,7 @@ def test_it_says_what_it_understood(tmp_path, capsys):
         "not keyed by sensor",
         "ied of normal",
         "site north",
+        "3 or more sensors within 600 s, in groups by label site; 1 a week by chance",
     ):
         assert words in said
     assert "x*: " in said
@@ -85,7 +87,8 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, capsys, text, said):
 
 def test_schema_prints_all_or_one(capsys):
     assert cli.main(["schema"]) == 0
-    own, control = {"change", "state", "notice", "dead_letter"}, {"mute", "acknowledgement", "reset", "forget"}
+    own = {"change", "state", "notice", "incident", "dead_letter"}
+    control = {"mute", "acknowledgement", "reset", "forget", "state_name"}
     assert set(json.loads(capsys.readouterr().out)) == own | control
     assert cli.main(["schema", "notice"]) == 0
     assert "Notice" in json.loads(capsys.readouterr().out)["$defs"]

@@ -19,7 +19,6 @@ from service.messages import (
     StateRecord,
     dead_letter,
     decode,
-    downsample,
     encode,
     event_id,
     place,
@@ -137,29 +136,6 @@ def test_rounding_is_to_six_digits_and_stays_there():
     assert [rounded(x) for x in (math.nan, math.inf, -math.inf)] == [None] * 3
 
 
-# Downsampling
-
-
-def test_few_readings_stay_as_they_are():
-    assert downsample([(1_500_000, (1.0, 2.0)), (2_000_000, (1 / 3, 0.0))]) == [[1500, 1.0, 2.0], [2000, 0.333333, 0.0]]
-    assert downsample([]) == []
-
-
-@pytest.mark.parametrize("count", [60, 61, 100, 119, 120, 1000])
-def test_downsampled_readings_keep_order_and_extremes(count):
-    rng = random.Random(count)
-    readings = [(i * 1_000_000, (round(rng.gauss(0, 1), 4),)) for i in range(count)]
-    found = downsample(readings)
-    assert len(found) <= 60
-    assert len(found) > 30
-    assert found == sorted(found, key=lambda point: point[0])
-    original = [[time // 1000, *values] for time, values in readings]
-    assert all(point in original for point in found)
-    values = [point[1] for point in original]
-    assert {min(values), max(values)} <= {point[1] for point in found}
-    assert downsample(readings) == found
-
-
 # Words
 
 
@@ -214,7 +190,7 @@ def test_there_are_words_for_any_numbers():
 
 def test_schemas_describe_every_message():
     found = messages.schemas()
-    assert list(found) == ["change", "state", "notice", "dead_letter"]
+    assert list(found) == ["change", "state", "notice", "incident", "dead_letter"]
     for name, struct in messages.MESSAGES.items():
         properties = found[name]["$defs"][struct.__name__]["properties"]
         assert list(properties) == ["type", *struct.__struct_fields__]

@@ -74,7 +74,8 @@ def test_the_example_mentions_every_option():
     found = list(structs_in(Settings))
     assert ModelTable in found
     sections = ("source", "file", "simulate", "kafka", "topics", "mapping", "limits", "worker", "http", "security")
-    sections += ("rules", "sinks", "detector", "alarms", "window", "labels", "state_names", "model")
+    sections += ("view", "metrics", "rules", "sinks", "detector", "alarms", "incidents", "window", "labels")
+    sections += ("state_names", "model")
     for struct in found:
         for field in msgspec.structs.fields(struct):
             name = field.encode_name
@@ -110,7 +111,7 @@ def test_every_option_outside_of_rules_has_a_variable():
     assert names["ISHSMM_KAFKA__SECURITY__PASSWORD_FILE"] == ("kafka", "security", "password_file")
     flat = {".".join(place) for place in names.values()}
     assert names["ISHSMM_SOURCE__FILE__PATH"] == ("source", "file", "path")
-    for section in ("source", "kafka", "topics", "mapping", "limits", "worker", "http"):
+    for section in ("source", "kafka", "topics", "mapping", "limits", "worker", "http", "metrics", "incidents"):
         for field in msgspec.structs.fields(type(getattr(Settings(), section))):
             name = f"{section}.{field.encode_name}"
             assert name in flat or name in ("kafka.security", "source.file", "source.simulate")
@@ -200,7 +201,18 @@ def test_rules_from_the_environment_as_json_and_as_toml():
         ("[http]\nhost = '0.0.0.0'", "http.host = '0.0.0.0' can be reached from other machines: that takes a token"),
         ("[http]\ntoken = 'a'\ntoken_file = 'b'", "http.token and token_file are given"),
         ("[http]\ntoken_file = '/no/token'", "http.token_file /no/token: No such file"),
+        ("[metrics]\nport = 1\nhost = '0.0.0.0'", "metrics.host = '0.0.0.0' can be reached from other machines: that"),
+        ("[metrics]\nport = 1\ntoken = 'a'\ntoken_file = 'b'", "metrics.token and token_file are given"),
+        ("[metrics]\nport = 1\ntoken_file = '/no/token'", "metrics.token_file /no/token: No such file"),
+        ("[metrics]\ntoken = 'a'", "metrics.token and token_file are for a port of its own: give port, or http.token"),
+        ("[metrics]\nport = 9108", "metrics.port takes a port of its own, got the API's 9108 (http.port)"),
+        ("[metrics]\nsensors = ['']", "metrics.sensors takes names and patterns such as 'boiler-*', got an empty one"),
         ("[http]\nport = 70000", "http.port takes a whole number from 0 up to 65535, got 70000"),
+        ("[incidents]\nspan_s = 3601", "incidents.span_s takes a number from 1 up to 3600, got 3601"),
+        ("[incidents]\nfalse_per_week = 0", "incidents.false_per_week takes a number above 0 up to 1e+06, got 0"),
+        ("[incidents]\nmin_sensors = 1", "incidents.min_sensors takes a whole number from 2 up to 10000, got 1"),
+        ("[incidents]\ngroup_by = ''", "incidents.group_by takes a text that is not empty, got ''"),
+        ("[incidents]\ngroup = 'site'", "incidents.group is unknown; did you mean 'group_by'?"),
         ("[http]\nport = true", "http.port takes a whole number from 0 up to 65535, got True"),
         ("[worker]\ncycle_s = nan", "worker.cycle_s takes a number above 0"),
         ("[worker]\nwatchdog_s = 5", "worker.watchdog_s takes more than transaction_timeout_s = 15, got 5"),
@@ -301,6 +313,7 @@ def test_a_password_from_a_file_and_never_in_a_repr(tmp_path):
     assert "hunter2" not in message_of("[kafka.security]\npassword = ['hunter2']")
     assert "hunter2" not in message_of("[http]\ntoken = ['hunter2']")
     assert "hunter2" not in repr(load("[http]\ntoken = 'hunter2'"))
+    assert "hunter2" not in repr(load("[metrics]\nport = 1\ntoken = 'hunter2'"))
 
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "::1", "127.3.4.5"])

@@ -6,11 +6,11 @@ import subprocess
 import sys
 import time
 
-from service.kafka.watchdog import EXIT_CODE, deadline
+from service.watchdog import EXIT_CODE, deadline
 
 HANGS = """
 import logging, time
-from service.kafka.watchdog import deadline
+from service.watchdog import deadline
 logging.basicConfig()
 def hanging_commit():
     time.sleep(60)

@@ -1,0 +1,74 @@
+"""A change as incidents see it: its group, and when it was."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import NamedTuple
+
+from service.messages import ChangeEvent, Member
+from service.readings import microseconds
+
+HOUR = 3_600_000_000  # all times are in microseconds since the epoch
+
+
+class Change(NamedTuple):
+    """The latest that is known of a change. In order of onset, then of id."""
+
+    onset: int
+    id: str
+    sensor: str
+    low: int  # the interval, at most a span from the onset
+    high: int
+    at: int
+    member: Member
+
+    @property
+    def hour(self) -> int:
+        """Of the onset, counted from the epoch."""
+        return self.onset // HOUR
+
+
+def group_of(event: ChangeEvent, label: str | None) -> str:
+    """The group that an event's sensor belongs to.
+
+    A sensor without the label, or without a / in its name, has one too: its name up to the last /, which may be empty.
+    """
+    value = None if label is None else event.labels.get(label)
+    if value is None:
+        return event.sensor.rpartition("/")[0]
+    return value if isinstance(value, str) else str(value).lower()
+
+
+def change_of(event: ChangeEvent, span: int) -> Change | None:
+    """The change that an event tells of; None where it has no time.
+
+    A change further back than its sensor remembers has none of its own: it takes the earliest time that is known.
+    """
+    onset_text = event.time or event.high.time or event.at.time
+    if onset_text is None:
+        return None
+    onset = time_of(onset_text)
+    low = onset if event.low.time is None else time_of(event.low.time)
+    high = onset if event.high.time is None else time_of(event.high.time)
+    member = Member(
+        sensor=event.sensor,
+        event=event.id,
+        onset=onset_text,
+        low=event.low.time,
+        high=event.high.time,
+        probability=event.probability,
+    )
+    return Change(
+        onset,
+        event.id,
+        event.sensor,
+        max(min(low, onset), onset - span),
+        min(max(high, onset), onset + span),
+        onset if event.at.time is None else time_of(event.at.time),
+        member,
+    )
+
+
+def time_of(text: str) -> int:
+    """Microseconds since the epoch; ValueError or TypeError for what is no time with a zone."""
+    return microseconds(datetime.fromisoformat(text))

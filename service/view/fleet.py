@@ -1,0 +1,160 @@
+"""What is known of all sensors, from the messages about them. May be asked from any thread."""
+
+from __future__ import annotations
+
+import heapq
+import threading
+from collections.abc import Callable, Iterable
+from typing import Any, Literal
+
+from service import messages
+from service.messages import ChangeEvent, Notice, Place, StateRecord
+from service.view.history import History, milliseconds
+
+MOST_CHANGES = 100  # of a sensor
+# What counts as lately, in milliseconds before the newest reading of the fleet.
+LATELY = 3_600_000
+
+Sort = Literal["name", "probability", "changed"]
+Only = Literal["changed", "silent", "muted"]
+
+
+class Sensor:
+    """One sensor."""
+
+    def __init__(self, name: str, history: int) -> None:
+        self.name = name
+        self.state: StateRecord | None = None
+        self.time = 0  # of its newest reading, milliseconds
+        self.changes: dict[str, ChangeEvent] = {}  # the last word about each, by id, those said first in front
+        self.raised: dict[str, Place] = {}  # by id: the observation at which it was first said
+        self.latest: ChangeEvent | None = None  # the change that lies last and was not retracted
+        self.changed = 0  # when that was, milliseconds
+        self.is_silent = False
+        self.history = History(history)
+        self.text = name.casefold()  # what a search looks at
+
+    def take_state(self, record: StateRecord) -> None:
+        self.state = record
+        self.time = milliseconds(record.time)
+        self.history.take(record)
+        self.text = " ".join([self.name, *(str(value) for value in record.labels.values())]).casefold()
+
+    def take_change(self, event: ChangeEvent) -> None:
+        known = self.changes.get(event.id)
+        if known is not None and known.revision >= event.revision:
+            return
+        self.changes[event.id] = event
+        self.raised.setdefault(event.id, event.at)
+        while len(self.changes) > MOST_CHANGES:
+            oldest = next(iter(self.changes))
+            del self.changes[oldest], self.raised[oldest]
+        standing = [(change_time(one), one) for one in self.changes.values() if one.status != "retracted"]
+        self.changed, self.latest = max(standing, key=lambda pair: pair[0], default=(0, None))
+
+    @property
+    def generation(self) -> int:
+        """The one that it is in; -1 before its first state."""
+        return -1 if self.state is None else self.state.generation
+
+    @property
+    def probability(self) -> float:
+        """Of a change within its last window; -1 where that is not known."""
+        found = None if self.state is None else self.state.change_probability
+        return -1.0 if found is None else found
+
+
+def change_time(event: ChangeEvent) -> int:
+    """When a change was, as well as it is known, in milliseconds."""
+    time = event.time or event.high.time or event.at.time
+    return 0 if time is None else milliseconds(time)
+
+
+class Fleet:
+    """The sensors that have a state."""
+
+    def __init__(self, history: int) -> None:
+        self._history = history
+        self._lock = threading.Lock()
+        self._sensors: dict[str, Sensor] = {}
+        self.clock = 0  # the newest reading of all, milliseconds
+
+    # Messages in
+
+    def take(self, message: messages.Message) -> None:
+        """A message that was committed."""
+        with self._lock:
+            if isinstance(message, messages.DeadLetter):
+                return
+            sensor = self._sensors.get(message.sensor)
+            if sensor is None:
+                sensor = self._sensors[message.sensor] = Sensor(message.sensor, self._history)
+            if isinstance(message, StateRecord):
+                sensor.take_state(message)
+                self.clock = max(self.clock, sensor.time)
+            elif isinstance(message, ChangeEvent):
+                sensor.take_change(message)
+            elif isinstance(message, Notice) and message.kind != "new_generation":
+                sensor.is_silent = message.kind == "silent"
+
+    def forget(self, sensor: str) -> None:
+        """Keep nothing of a sensor."""
+        with self._lock:
+            self._sensors.pop(sensor, None)
+
+    # Questions
+
+    def look(self, name: str, say: Callable[[Sensor], Any]) -> Any:
+        """What ``say`` makes of a sensor while it does not change; None where there is no such sensor."""
+        with self._lock:
+            sensor = self._sensors.get(name)
+            return None if sensor is None or sensor.state is None else say(sensor)
+
+    def names(self) -> list[str]:
+        """Of all sensors."""
+        with self._lock:
+            return sorted(name for name, sensor in self._sensors.items() if sensor.state is not None)
+
+    def events_with(self, beginning: str) -> dict[str, str]:
+        """The sensors of changes by their ids, of those whose ids begin so."""
+        with self._lock:
+            return {
+                name: sensor.name
+                for sensor in self._sensors.values()
+                for name in sensor.changes
+                if name.startswith(beginning)
+            }
+
+    def page(
+        self, say: Callable[[Sensor], Any], *, search: str = "", sort: Sort = "name",
+        only: Callable[[Sensor], bool] | None = None, offset: int = 0, limit: int = 100, after: str = "",
+    ) -> tuple[list[Any], int]:  # fmt: skip
+        """What ``say`` makes of the sensors that are looked for, a page of them, and how many there are in all.
+
+        ``search``: words that are all in the name or in the labels. ``after``: only names after this one.
+        """
+        wanted = search.casefold().split()
+        with self._lock:
+            found: Iterable[Sensor] = (one for one in self._sensors.values() if one.state is not None)
+            if wanted:
+                found = (one for one in found if all(word in one.text for word in wanted))
+            if only is not None:
+                found = filter(only, found)
+            matching = [one for one in found if one.name > after] if after else list(found)
+            # names ascend, the others descend with names ascending where they are equal
+            first = heapq.nsmallest(offset + limit, matching, key=_KEYS[sort])
+            return [say(one) for one in first[offset:]], len(matching)
+
+    def counts(self) -> tuple[int, int, int]:
+        """How many sensors there are, how many of them changed lately, and how many are silent."""
+        with self._lock:
+            known = [sensor for sensor in self._sensors.values() if sensor.state is not None]
+            since = self.clock - LATELY
+            return len(known), sum(one.changed > since for one in known), sum(one.is_silent for one in known)
+
+
+_KEYS: dict[str, Callable[[Sensor], tuple[float, str]]] = {
+    "name": lambda one: (0.0, one.name),
+    "probability": lambda one: (-one.probability, one.name),
+    "changed": lambda one: (-float(one.changed), one.name),
+}

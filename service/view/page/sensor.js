@@ -1,0 +1,209 @@
+// One sensor, live.
+
+import { api } from "./api.js";
+import { makeChart, toneOf } from "./chart.js";
+import { askForName, askToAcknowledge, askToMute, askToUnmute } from "./dialogs.js";
+import { h, onceAFrame } from "./dom.js";
+import { ago, clock, count, number, parts, percent, span, stateName, unitOf } from "./format.js";
+
+// Milliseconds between two questions about the present.
+const ASK_EVERY = 2000;
+const MOST_CHANGES = 30;
+const SWATCHES = [
+  ["line", "reading", { class: "readings", x1: 0, x2: 18, y1: 5, y2: 5 }],
+  ["rect", "state: mean and 90 % band", { class: "band fill-tone tone-a", width: 18, height: 10 }],
+  ["line", "change, where it may be", { class: "change", x1: 9, x2: 9, y1: 0, y2: 10 }],
+  ["line", "forecast", { class: "forecast-line", x1: 0, x2: 18, y1: 5, y2: 5 }],
+];
+
+export function makeSensor(name) {
+  const [path, own] = parts(name);
+  const chart = makeChart();
+  const chips = h("div", { class: "chips" });
+  const mute = h("button", { type: "button", disabled: true }, "Mute…");
+  const nameState = h("button", { type: "button", disabled: true, onclick: () => nameOf(posterior) }, "Name state…");
+  const facts = h("dl", { class: "card facts" });
+  const changes = h("div", {});
+  const states = h("div", {});
+  const message = h("div", { class: "card empty", role: "status" }, "Loading…");
+  const content = h(
+    "div", { class: "sensor-view", hidden: true },
+    facts,
+    h("figure", { class: "card chart" },
+      h("figcaption", { class: "chart-head" }, h("h2", {}, "Readings"), h("div", { class: "legend" }, SWATCHES.map(legend))),
+      chart.element),
+    h("div", { class: "below" },
+      h("section", { class: "card", "aria-labelledby": "changes-title" }, h("header", {}, h("h2", { id: "changes-title" }, "Changes")), changes),
+      h("section", { class: "card", "aria-labelledby": "states-title" }, h("header", {}, h("h2", { id: "states-title" }, "States")), states)),
+  );
+  const element = h(
+    "div", { class: "sensor-view" },
+    h("div", { class: "sensor-head" },
+      h("div", {}, h("a", { class: "back-link", href: "#/" }, "← Fleet"),
+        h("h1", {}, h("span", { class: "path" }, path), own), chips),
+      h("div", { class: "actions" }, nameState, mute)),
+    message, content,
+  );
+  let posterior = null;
+  let history = null;
+  let isOver = false;
+  let isAsking = false;
+
+  function legend([kind, words, attributes]) {
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    const shape = document.createElementNS("http://www.w3.org/2000/svg", kind);
+    for (const [key, value] of Object.entries(attributes)) shape.setAttribute(key, value);
+    svg.setAttribute("aria-hidden", "true");
+    svg.append(shape);
+    return h("span", {}, svg, words);
+  }
+
+  async function load(withHistory) {
+    if (isAsking || isOver) return;
+    isAsking = true;
+    try {
+      if (withHistory || !history) history = await api.history(name);
+      posterior = await api.sensor(name);
+      draw();
+    } catch (error) {
+      if (error.status === 404) showMessage("No such sensor", `Nothing is known of ${name}. It appears with its first window of readings.`);
+      else if (!history) showMessage("The sensor cannot be shown", `${error.message}. Trying again.`);
+    }
+    isAsking = false;
+  }
+
+  function showMessage(title, words) {
+    if (isOver) return;
+    message.replaceChildren(h("strong", {}, title), words);
+    message.hidden = false;
+    content.hidden = true;
+  }
+
+  const draw = onceAFrame(() => {
+    if (isOver || !history || !posterior) return;
+    message.hidden = true;
+    content.hidden = false;
+    showHead();
+    showFacts();
+    chart.draw(model());
+    showChanges();
+    showStates();
+  });
+
+  function showHead() {
+    const labels = Object.entries(posterior.labels).map(([key, value]) => `${key}: ${value === true ? "yes" : value === false ? "no" : value}`);
+    const marks = [...labels, posterior.generation ? `generation ${posterior.generation}` : "", posterior.is_silent ? "silent" : "",
+      history.muted_until ? `muted until ${clock(Date.parse(history.muted_until))}` : ""];
+    chips.replaceChildren(...marks.filter(Boolean).map((text) => h("span", { class: "chip" }, text)));
+    mute.textContent = history.muted_until ? "Unmute…" : "Mute…";
+    mute.onclick = async () => {
+      if (await (history.muted_until ? askToUnmute(name) : askToMute(name))) load(true);
+    };
+    mute.disabled = false;
+    nameState.disabled = !posterior.state;
+  }
+
+  function fact(words, value, more) {
+    return h("div", {}, h("dt", {}, words), h("dd", {}, value, more ? h("small", {}, more) : null));
+  }
+
+  function showFacts() {
+    const { state, run_length: run, forecast } = posterior;
+    const unit = unitOf(posterior.labels);
+    const segment = history.segments.at(-1);
+    const [level, noise] = [segment?.levels[0], segment?.noises[0]];
+    const since = segment?.since ?? (state?.since.time ? Date.parse(state.since.time) : null);
+    const newest = Date.parse(posterior.time);
+    facts.replaceChildren(
+      fact("State", state ? stateName(state) : "learning", state ? `${percent(state.probability)} sure · ${count(posterior.n_states)} known` : null),
+      fact("Level", level === undefined || level === null ? "–" : number(level, noise) + unit, noise ? `noise ± ${number(noise, noise)}${unit}` : null),
+      fact("In this state", run ? `${count(run.median)} readings` : "–",
+        run ? `90 %: ${count(run.low)} to ${count(run.high)}${since ? ` · ${span((newest - since) / 1000)}` : ""}` : null),
+      fact("Changing now", percent(posterior.change_probability), "began within the last window"),
+      fact("Next reading", forecast ? number(forecast.median[0][0], noise) + unit : "–",
+        forecast ? `90 %: ${number(forecast.low[0][0], noise)} to ${number(forecast.high[0][0], noise)}` : null),
+      fact("Newest", clock(newest), ago(newest)),
+    );
+  }
+
+  function model() {
+    // the present is told in more detail than the past
+    const recent = posterior.recent;
+    const begins = recent.length ? recent[0][0] : Infinity;
+    const readings = [...history.readings.filter(([time]) => time < begins), ...recent];
+    const standing = history.changes.filter(({ event }) => event.status !== "retracted");
+    const unit = unitOf(posterior.labels);
+    const noise = history.segments.at(-1)?.noises[0];
+    const words = readings.length
+      ? `Readings of ${name} from ${clock(readings[0][0])} to ${clock(readings.at(-1)[0])}, ` +
+        `now ${number(readings.at(-1)[1], noise)}${unit}. ${standing.length} changes, listed below.`
+      : `No readings of ${name}`;
+    return {
+      readings, segments: history.segments, probabilities: history.probabilities, changes: standing,
+      forecast: posterior.forecast, statesReturn: history.states_return, unit, noise, words,
+    };
+  }
+
+  function showChanges() {
+    const known = [...history.changes].reverse().slice(0, MOST_CHANGES);
+    if (!known.length) return changes.replaceChildren(h("p", { class: "empty" }, "No change has been found."));
+    const head = ["When", "Status", "What", "Probability", ""].map((words, i) => h("th", { scope: "col", class: i === 3 ? "number" : null }, words || h("span", { class: "visually-hidden" }, "Acknowledgement")));
+    changes.replaceChildren(h("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": "Table of changes" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, known.map(changeRow)))));
+  }
+
+  function changeRow({ event, acknowledged }) {
+    const time = event.time ?? event.high.time ?? event.at.time;
+    const action = acknowledged
+      ? h("span", { class: "quiet" }, `seen${acknowledged.by ? ` by ${acknowledged.by}` : ""}`)
+      : event.status === "retracted" ? null
+      : h("button", { type: "button", class: "small", "aria-label": `Acknowledge ${event.summary}`, onclick: async () => {
+        if (await askToAcknowledge(event)) load(true);
+      } }, "Acknowledge");
+    return h("tr", {}, h("td", {}, time ? clock(Date.parse(time)) : "–"), h("td", {}, h("span", { class: `status ${event.status}` }, event.status)),
+      h("td", {}, event.summary), h("td", { class: "number" }, percent(event.probability)), h("td", {}, action));
+  }
+
+  function showStates() {
+    const seen = new Map();
+    history.segments.forEach((segment, i) => {
+      const key = `${segment.generation} ${segment.state}`;
+      const begins = segment.since ?? history.segments[i - 1]?.until ?? history.readings[0]?.[0] ?? segment.until;
+      const known = seen.get(key) ?? { visits: 0, lasted: 0 };
+      seen.set(key, { segment, tone: toneOf(segment, i, history.states_return), visits: known.visits + 1, lasted: known.lasted + Math.max(0, segment.until - begins) });
+    });
+    if (!seen.size) return states.replaceChildren(h("p", { class: "empty" }, "No state is known yet."));
+    const head = [["State"], ["Level", "number"], ["Noise", "number"], ["Time in it", "number"]].map(([words, kind]) => h("th", { scope: "col", class: kind }, words));
+    const rows = [...seen.values()].reverse().slice(0, MOST_CHANGES).map(({ segment, tone, visits, lasted }) => {
+      const label = h("button", { type: "button", class: "plain small state-name", title: "Name this state", onclick: () => nameOf(posterior, segment) },
+        h("span", { class: `swatch toned ${tone}` }), stateName(segment));
+      const noise = segment.noises[0];
+      return h("tr", {}, h("td", {}, label), h("td", { class: "number" }, number(segment.levels[0], noise)), h("td", { class: "number" }, number(noise, noise)),
+        h("td", { class: "number" }, `${span(lasted / 1000)}${visits > 1 ? ` in ${visits}` : ""}`));
+    });
+    states.replaceChildren(h("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": "Table of states" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, rows))));
+  }
+
+  async function nameOf({ generation, state }, segment) {
+    const about = segment ?? { generation, state: state.id, name: state.name };
+    if (await askForName(name, about.generation, about.state, about.name)) load(true);
+  }
+
+  const timer = setInterval(() => {
+    if (!document.hidden) load(false);
+  }, ASK_EVERY);
+
+  return {
+    element,
+    title: name,
+    resync: () => load(true),
+    update(batch) {
+      const isOurs = (batch.sensors ?? []).some((entry) => entry.sensor === name);
+      if (isOurs || batch.many || batch.said) load(true);
+    },
+    close() {
+      isOver = true;
+      clearInterval(timer);
+      chart.close();
+    },
+  };
+}

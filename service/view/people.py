@@ -1,0 +1,146 @@
+"""What people say in front of the view: mutes, acknowledgements, names of states."""
+
+from __future__ import annotations
+
+import threading
+from typing import Protocol
+
+from service import handling, names
+from service.control import Acknowledgement, Changes, ControlBook, ControlLog, Mute
+from service.names import NameBook, StateName
+from service.readings import rfc3339
+from service.settings.nearest import nearest
+from service.view.fleet import Fleet
+
+
+class ControlRecords(Protocol):
+    """Where mutes and acknowledgements stand."""
+
+    @property
+    def book(self) -> ControlBook: ...
+
+    def poll(self) -> object: ...
+
+    def write(self, changes: Changes) -> None: ...
+
+
+class NameRecords(Protocol):
+    """Where names stand."""
+
+    @property
+    def book(self) -> NameBook: ...
+
+    def poll(self) -> object: ...
+
+    def write(self, changes: Changes) -> None: ...
+
+
+class People:
+    """Hears and writes down what is said. May be used from any thread; one of them polls."""
+
+    def __init__(self, control: ControlRecords, names: NameRecords) -> None:
+        self._control, self._names = control, names
+        self._lock = threading.Lock()
+
+    @property
+    def control(self) -> ControlBook:
+        """Mutes and acknowledgements."""
+        return self._control.book
+
+    @property
+    def names(self) -> NameBook:
+        """Names of states."""
+        return self._names.book
+
+    def poll(self) -> bool:
+        """Take note of what was said elsewhere; returns whether anything was."""
+        with self._lock:
+            known = self.control.version, self.names.version
+            self._control.poll()
+            self._names.poll()
+            return known != (self.control.version, self.names.version)
+
+    def say(self, changes: Changes) -> None:
+        """Mutes and acknowledgements; returns when they are kept, and known here."""
+        self._control.write(changes)
+        with self._lock:
+            self.control.apply(changes)
+
+    def call(self, changes: Changes) -> None:
+        """Names; likewise."""
+        self._names.write(changes)
+        with self._lock:
+            self.names.apply(changes)
+
+
+class _ControlLog:
+    """What ``handling`` reads and writes."""
+
+    def __init__(self, people: People) -> None:
+        self._people = people
+
+    def read(self) -> ControlBook:
+        return self._people.control
+
+    def write(self, changes: Changes) -> None:
+        self._people.say(changes)
+
+
+class FleetDesk:
+    """The fleet of a view, to be handled."""
+
+    what_stays = ""  # nothing is forgotten here
+
+    def __init__(self, fleet: Fleet, people: People) -> None:
+        self._fleet, self._people = fleet, people
+        self.control: ControlLog = _ControlLog(people)
+
+    def generation_of(self, sensor: str) -> int | None:
+        """The generation that a sensor is in."""
+        return self._fleet.look(sensor, lambda one: one.generation)
+
+    def sensors(self) -> list[str]:
+        """All that have a state."""
+        return self._fleet.names()
+
+    def events_with(self, beginning: str) -> dict[str, str]:
+        """Changes whose ids begin so, with their sensors."""
+        return self._fleet.events_with(beginning)
+
+    def close(self) -> None:
+        """Nothing of its own is open."""
+
+    # What is said
+
+    def mute(self, pattern: str, seconds: float, why: str, by: str) -> Mute:
+        """From now on."""
+        now = handling.now()
+        return handling.mute(self, pattern, now, now + int(seconds * 1e6), why, by)
+
+    def unmute(self, pattern: str) -> Mute:
+        """Take a mute back."""
+        return handling.unmute(self, pattern)
+
+    def acknowledge(self, event: str, note: str, by: str) -> Acknowledgement:
+        """Somebody has seen a change."""
+        return handling.acknowledge(self, event, note, by)
+
+    def name(self, sensor: str, generation: int, state: int, name: str, by: str) -> StateName:
+        """Call a state by a name; an empty one takes it back."""
+        current = self.generation_of(sensor)
+        if current is None:
+            known = self.sensors()
+            raise ValueError(f"no sensor {sensor!r}{nearest(sensor, known) if known else '; there is none at all'}")
+        if generation > current:
+            raise ValueError(f"{sensor!r} has not come to generation {generation}, it is in {current}")
+        said = StateName(
+            sensor=sensor, generation=generation, state=state, name=name.strip(), by=by, time=rfc3339(handling.now())
+        )
+        self._people.call(names.as_change(said))
+        return said
+
+    def forget(self, sensor: str) -> None:
+        """Take back the names of a sensor that is gone."""
+        keys = list(self._people.names.of_sensor(sensor))
+        if keys:
+            self._people.call(dict.fromkeys(keys))

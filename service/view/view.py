@@ -1,0 +1,327 @@
+"""The fleet with what people say of it and the incidents in it: what the API and the page ask for."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Protocol
+
+import msgspec
+
+from service import messages
+from service.api.answers import (
+    Acknowledged,
+    AlarmNow,
+    ChangePointNow,
+    ForecastNow,
+    LastChange,
+    NumberedEvent,
+    SensorEntry,
+    SensorPosterior,
+)
+from service.control import Acknowledgement, ControlBook, Mute
+from service.incidents import Incidents
+from service.messages import ChangeEvent, Incident, Notice
+from service.names import NameBook
+from service.readings import rfc3339
+from service.settings import Settings
+from service.view import answers
+from service.view.fleet import LATELY, Fleet, Only, Sensor, Sort, change_time
+from service.view.history import Segment, levels_of
+from service.view.updates import Update, Updates
+
+_SPARK = 32
+_MOST_INCIDENTS = 200
+_STEPS = 10  # of a forecast
+_Z = 1.645  # 5% and 95% of a normal distribution
+_COUNT_EVERY = 0.5
+
+
+class Books(Protocol):
+    """What people have said, as it was last heard."""
+
+    @property
+    def control(self) -> ControlBook: ...
+
+    @property
+    def names(self) -> NameBook: ...
+
+
+class View:
+    """One thread brings messages, any may ask."""
+
+    def __init__(self, settings: Settings, books: Books) -> None:
+        self.fleet = Fleet(settings.view.history)
+        self.updates = Updates()
+        self._settings = settings
+        self._books = books
+        self._incidents = Incidents(settings.incidents)
+        self._lock = threading.Lock()  # of the incidents
+        self._earlier: list[ChangeEvent] = []
+        self.opened = 0  # incidents, since the start
+        self.on_incidents: Callable[[list[Incident]], None] = lambda revisions: None  # who else is told of them
+        self._counted = -_COUNT_EVERY, answers.Counts(sensors=0, changed=0, silent=0, incidents=0, newest=None)
+
+    # Messages in
+
+    def take(self, message: messages.Message, committed: int) -> None:
+        """A message that was committed (milliseconds): followers hear of it."""
+        if isinstance(message, messages.DeadLetter):
+            return
+        self.fleet.take(message)
+        found = [Update("sensor", message.sensor)]
+        if isinstance(message, ChangeEvent | Notice):
+            found.append(Update("event", (message, committed)))
+        if isinstance(message, ChangeEvent):
+            with self._lock:
+                found += self._incident_updates(self._incidents.observe(message))
+        self.updates.add(*found)
+
+    def take_earlier(self, message: messages.Message) -> None:
+        """A message from before anybody follows; ``caught_up`` ends these."""
+        self.fleet.take(message)
+        if isinstance(message, ChangeEvent):
+            self._earlier.append(message)
+
+    def caught_up(self) -> None:
+        """All earlier messages have been brought."""
+        with self._lock:
+            self._incidents.observe_many(self._earlier)
+        self._earlier = []
+        self.advance()
+
+    def go_on_from(self, published: list[Incident]) -> list[Incident]:
+        """Number the incidents after those that were published; returns what is different now."""
+        with self._lock:
+            return self._incidents.catch_up(published)
+
+    def forget(self, sensor: str) -> None:
+        """Nothing is known of a sensor any more."""
+        self.fleet.forget(sensor)
+        self.updates.add(Update("said", None))
+
+    def advance(self) -> None:
+        """Time passes: incidents close. Before the first reading there is no time yet."""
+        if not self.fleet.clock:
+            return
+        with self._lock:
+            found = self._incidents.advance(self.fleet.clock * 1000)
+            updates = self._incident_updates(found)
+        self.updates.add(*updates)
+
+    def _incident_updates(self, revisions: list[Incident]) -> list[Update]:
+        self.opened += sum(one.status == "open" and one.revision == 0 for one in revisions)
+        self.on_incidents(revisions)
+        return [Update("incident", one) for one in revisions]
+
+    def said(self) -> None:
+        """People have said something."""
+        self.updates.add(Update("said", None))
+
+    # Questions
+
+    def sensors(
+        self, search: str, sort: Sort, only: Only | None, offset: int, limit: int, after: str
+    ) -> tuple[list[SensorEntry], int]:
+        """A page of sensors, and how many there are in all."""
+        now = _now()
+        since = self.fleet.clock - LATELY
+        choices: dict[Only, Any] = {
+            "changed": lambda one: one.changed > since,
+            "silent": lambda one: one.is_silent,
+            "muted": lambda one: self._muted_until(one.name, now) is not None,
+        }
+        return self.fleet.page(
+            lambda one: self._entry(one, now), search=search, sort=sort, only=None if only is None else choices[only],
+            offset=offset, limit=limit, after=after,
+        )  # fmt: skip
+
+    def sensor(self, name: str) -> SensorPosterior | None:
+        """A sensor as its messages tell of it: for those who have no detector to ask."""
+        return self.fleet.look(name, self._posterior)
+
+    def with_name(self, posterior: SensorPosterior) -> SensorPosterior:
+        """With the name that people have given to its state."""
+        state = posterior.state
+        given = None if state is None else self._books.names.name_of(posterior.sensor, posterior.generation, state.id)
+        if state is None or given is None:
+            return posterior
+        return msgspec.structs.replace(posterior, state=msgspec.structs.replace(state, name=given))
+
+    def history(self, name: str) -> answers.SensorHistory | None:
+        """A sensor's past."""
+        return self.fleet.look(name, self._history)
+
+    def incidents(self, status: str | None) -> list[Incident]:
+        """The latest first."""
+        with self._lock:
+            found = self._incidents.all
+        return [one for one in reversed(found) if status in (None, one.status)][:_MOST_INCIDENTS]
+
+    def numbered(self, seq: int, committed: int, event: ChangeEvent | Notice) -> NumberedEvent:
+        """An event with what people have said of it."""
+        acknowledged = self._acknowledged(event.id) if isinstance(event, ChangeEvent) else None
+        is_muted = self._books.control.is_muted(event.sensor, committed * 1000) is not None
+        return NumberedEvent(seq, rfc3339(committed * 1000), event, acknowledged, is_muted)
+
+    def mutes(self) -> list[Mute]:
+        """Those that end first in front."""
+        return self._books.control.mutes()
+
+    def counts(self) -> answers.Counts:
+        """The fleet in numbers, at most half a second old."""
+        counted, found = self._counted
+        if time.monotonic() - counted < _COUNT_EVERY:
+            return found
+        sensors, changed, silent = self.fleet.counts()
+        with self._lock:
+            incidents = len(self._incidents.open)
+        newest = None if not sensors else rfc3339(self.fleet.clock * 1000)
+        found = answers.Counts(sensors=sensors, changed=changed, silent=silent, incidents=incidents, newest=newest)
+        self._counted = time.monotonic(), found
+        return found
+
+    def batch(self, updates: Iterable[Update], most_sensors: int) -> answers.Batch:
+        """Updates as a follower is told of them, with each sensor once and as it is now."""
+        now, said = _now(), False
+        names: dict[str, None] = {}
+        events: list[NumberedEvent] = []
+        incidents: dict[str, Incident] = {}
+        for kind, about in updates:
+            if kind == "sensor":
+                names[about] = None
+            elif kind == "event":
+                event, committed = about
+                events.append(self.numbered(0, committed, event))
+            elif kind == "incident":
+                incidents[about.id] = about
+            else:
+                said = True
+        told = list(names)[:most_sensors]
+        sensors = [self.fleet.look(name, lambda one: self._entry(one, now)) for name in told]
+        return answers.Batch(
+            counts=self.counts(), sensors=[one for one in sensors if one is not None], events=events,
+            incidents=list(incidents.values()), many=len(names) > most_sensors, said=said,
+        )  # fmt: skip
+
+    # A sensor in words
+
+    def _entry(self, sensor: Sensor, now: int) -> SensorEntry:
+        record = sensor.state
+        assert record is not None
+        levels, noises = ([], []) if record.state is None else levels_of(record.state.parameters)
+        return SensorEntry(
+            sensor=sensor.name,
+            time=record.time,
+            is_silent=sensor.is_silent,
+            labels=record.labels,
+            generation=record.generation,
+            change_probability=record.change_probability,
+            run_length=record.run_length,
+            state=self._named(sensor),
+            level=levels[0] if levels else None,
+            noise=noises[0] if noises else None,
+            change=None if sensor.latest is None else self._last_change(sensor.latest),
+            muted_until=self._muted_until(sensor.name, now),
+            spark=[None if value is None else messages.rounded(value) for value in sensor.history.spark(_SPARK)],
+        )
+
+    def _last_change(self, event: ChangeEvent) -> LastChange:
+        at = change_time(event)
+        return LastChange(
+            id=event.id, status=event.status, time=rfc3339(at * 1000) if at else None, probability=event.probability,
+            summary=event.summary, acknowledged=self._acknowledged(event.id),
+        )  # fmt: skip
+
+    def _posterior(self, sensor: Sensor) -> SensorPosterior:
+        record = sensor.state
+        assert record is not None
+        changes = [one for one in sensor.changes.values() if one.generation == record.generation]
+        return SensorPosterior(
+            sensor=sensor.name,
+            rule=self._settings.rule_for(sensor.name).match,
+            labels=record.labels,
+            generation=record.generation,
+            is_silent=sensor.is_silent,
+            accepted=None,
+            inserted=None,
+            index=record.index,
+            time=record.time,
+            state=self._named(sensor),
+            run_length=record.run_length,
+            change_probability=record.change_probability,
+            n_states=record.n_states,
+            change_points=[
+                ChangePointNow(one.index, one.time, one.probability, one.low, one.high)
+                for one in sorted(changes, key=lambda one: one.index)
+                if one.status != "retracted"
+            ],
+            alarms=[
+                AlarmNow(
+                    one.id, one.index, one.time, sensor.raised[one.id],
+                    one.status if one.status in ("confirmed", "retracted") else "raised",
+                )
+                for one in changes
+            ],
+            forecast=_unchanged(record),
+            recent=record.recent,
+        )  # fmt: skip
+
+    def _named(self, sensor: Sensor) -> messages.State | None:
+        record = sensor.state
+        assert record is not None
+        state = record.state
+        given = None if state is None else self._books.names.name_of(sensor.name, record.generation, state.id)
+        return state if state is None or given is None else msgspec.structs.replace(state, name=given)
+
+    def _history(self, sensor: Sensor) -> answers.SensorHistory:
+        record, history = sensor.state, sensor.history
+        assert record is not None
+        model = self._settings.rule_for(sensor.name).model
+        numbers: dict[tuple[int, int], int] = {}
+        for one in history.segments:
+            numbers.setdefault((one.generation, one.state), len(numbers))
+        return answers.SensorHistory(
+            sensor=sensor.name,
+            labels=record.labels,
+            generation=record.generation,
+            states_return=not isinstance(model, str) and model.kind != "ilr",
+            readings=history.readings,
+            probabilities=list(history.probabilities),
+            segments=[self._segment(sensor.name, one, numbers) for one in history.segments],
+            changes=[answers.KnownChange(one, self._acknowledged(one.id)) for one in sensor.changes.values()],
+            muted_until=self._muted_until(sensor.name, _now()),
+        )
+
+    def _segment(self, sensor: str, one: Segment, numbers: dict[tuple[int, int], int]) -> answers.SegmentEntry:
+        return answers.SegmentEntry(
+            generation=one.generation, state=one.state, number=numbers[one.generation, one.state],
+            name=self._books.names.name_of(sensor, one.generation, one.state) or one.name,
+            since=one.since, until=one.until, levels=one.levels, noises=one.noises,
+        )  # fmt: skip
+
+    def _acknowledged(self, event_id: str) -> Acknowledged | None:
+        found: Acknowledgement | None = self._books.control.acknowledgement(event_id)
+        return None if found is None else Acknowledged(found.time, found.by, found.note)
+
+    def _muted_until(self, sensor: str, now: int) -> str | None:
+        found = self._books.control.is_muted(sensor, now)
+        return None if found is None else found.until
+
+
+def _unchanged(record: messages.StateRecord) -> ForecastNow | None:
+    """The next readings if the state lasts."""
+    levels, noises = levels_of(record.state.parameters) if record.state is not None else ([], [])
+    if not levels or None in levels or None in noises:
+        return None
+    pairs = list(zip(levels, noises, strict=True))
+
+    def rows(sign: float) -> list[list[float | None]]:
+        return [[messages.rounded((level or 0.0) + sign * _Z * (noise or 0.0)) for level, noise in pairs]] * _STEPS
+
+    return ForecastNow(rows(0.0), rows(0.0), rows(-1.0), rows(1.0))
+
+
+def _now() -> int:
+    return time.time_ns() // 1000

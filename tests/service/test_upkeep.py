@@ -1,0 +1,52 @@
+"""Detectors leave memory where there is too little of it, and not more often than that."""
+
+import time
+
+import msgspec
+import pytest
+
+from service import upkeep
+from service.metrics import Metrics
+from service.settings import Settings
+from service.upkeep import Upkeep
+
+
+class Held:
+    """A partition as far as upkeep sees it."""
+
+    def __init__(self, in_memory):
+        self.in_memory = in_memory
+
+    def evict(self, most):
+        taken = min(most, self.in_memory)
+        self.in_memory -= taken
+        return taken
+
+
+@pytest.fixture
+def look(monkeypatch):
+    """A look at memory: the resident size, in megabytes, every time it is due."""
+    clock = [1000.0]
+    monkeypatch.setattr(time, "monotonic", lambda: clock[0])
+
+    def looked(keeper, resident):
+        clock[0] += 10.0
+        monkeypatch.setattr(upkeep, "_resident_mb", lambda: resident)
+        keeper.make_room()
+
+    return looked
+
+
+def test_a_quarter_leaves_when_memory_is_short_and_no_more_until_it_grows(look):
+    settings = msgspec.convert({"limits": {"memory_mb": 1000}}, Settings)
+    held = Held(400)
+    keeper = Upkeep(settings, Metrics(settings), {0: held})
+    look(keeper, 900.0)
+    assert held.in_memory == 400
+    look(keeper, 1100.0)
+    assert held.in_memory == 300
+    for _ in range(5):
+        look(keeper, 1100.0)  # memory that was freed is not given back
+    assert held.in_memory == 300
+    look(keeper, 1150.0)
+    assert held.in_memory == 225

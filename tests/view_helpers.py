@@ -1,0 +1,139 @@
+"""A fleet without detectors: messages as workers publish them, and the API and page in front of them."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from http_helpers import free_port
+
+from service import messages
+from service.api.backend import NotTaken
+from service.api.recent import RecentEvents
+from service.api.server import ApiServer
+from service.control import ControlBook
+from service.messages import ChangeEvent, Notice, Place, RunLength, Segment, State, StateRecord
+from service.metrics import Metrics
+from service.names import NameBook
+from service.readings import rfc3339
+from service.settings import Settings
+from service.settings.sections import Http
+from service.settings.view import View as ViewSettings
+from service.view.people import FleetDesk, People
+from service.view.routes import Front
+from service.view.view import View
+
+START = 1_767_225_600_000  # milliseconds: 2026-01-01
+STEP = 1000  # between two readings
+
+
+def moment(index: int) -> str:
+    return rfc3339((START + index * STEP) * 1000)
+
+
+def place(index: int) -> Place:
+    return Place(index, moment(index))
+
+
+def state_record(
+    sensor: str = "a", index: int = 59, *, since: int = 0, state: int | None = None, visits: int = 1,
+    level: float = 20.0, noise: float = 1.0, probability: float | None = 0.01, generation: int = 0,
+    knows_since: bool = True, recent: list[list[float | None]] | None = None, labels: dict[str, Any] | None = None,
+) -> StateRecord:  # fmt: skip
+    """A record after the reading ``index``; its state began at ``since``."""
+    if recent is None:
+        recent = [[START + i * STEP, level + (-1) ** i * noise] for i in range(max(0, index - 59), index + 1)]
+    return StateRecord(
+        sensor=sensor, labels=labels or {}, generation=generation, index=index, time=moment(index),
+        state=State(
+            id=since if state is None else state, name=None, since=place(since) if knows_since else Place(since, None),
+            probability=0.99, parameters={"mean": level, "sd": noise}, visits=visits,
+        ),
+        run_length=RunLength(low=1, median=index - since + 1, high=index + 1),
+        change_probability=probability, n_states=1, recent=recent,
+    )  # fmt: skip
+
+
+def change(
+    sensor: str = "a", number: int = 0, *, index: int = 30, revision: int = 0, status: str = "provisional",
+    generation: int = 0, probability: float = 0.995, labels: dict[str, Any] | None = None,
+) -> ChangeEvent:  # fmt: skip
+    return ChangeEvent(
+        id=messages.event_id(sensor, generation, number), sensor=sensor, labels=labels or {}, generation=generation,
+        revision=revision, status=status, index=index, time=moment(index), probability=probability,
+        low=place(index - 1), high=place(index + 1), at=place(index + 5),
+        before=Segment(20.0, 1.0, {"mean": 20.0, "sd": 1.0}), after=Segment(26.0, 1.0, {"mean": 26.0, "sd": 1.0}),
+        summary="level 20 -> 26",
+    )  # fmt: skip
+
+
+def notice(sensor: str = "a", kind: str = "silent") -> Notice:
+    return Notice(sensor=sensor, labels={}, generation=0, kind=kind, index=0, time=moment(60), why="why")
+
+
+class MemoryRecords:
+    """Where what people say stands, in tests."""
+
+    def __init__(self, book: Any) -> None:
+        self.book = book
+        self.failing: Exception | None = None
+
+    def poll(self) -> None:
+        pass
+
+    def write(self, changes: Any) -> None:
+        if self.failing is not None:
+            raise self.failing
+
+
+class ShownFleet:
+    """A view of its own messages, as the API's backend."""
+
+    hint = ""
+
+    def __init__(self, settings: Settings | None = None) -> None:
+        self.settings = settings or Settings()
+        self.metrics = Metrics()
+        self.control, self.names = MemoryRecords(ControlBook()), MemoryRecords(NameBook())
+        self.people = People(self.control, self.names)
+        self.view = View(self.settings, self.people)
+        self.recent = RecentEvents()
+        self.desk = FleetDesk(self.view.fleet, self.people)
+        self.front = Front(self.view, self.desk, self.view.sensor)
+
+    def take(self, *found: Any) -> None:
+        for message in found:
+            if not isinstance(message, StateRecord):
+                self.recent.add([messages.encode(message)])
+            self.view.take(message, int(time.time() * 1000))
+
+    def is_alive(self) -> bool:
+        return True
+
+    def is_ready(self) -> bool:
+        return True
+
+    def submit(self, readings: Any, received: int) -> int:
+        raise NotTaken("not here")
+
+    def events(self, *asked: Any) -> Any:
+        return self.recent.page(*asked)
+
+    def sensor(self, name: str) -> Any:
+        return self.view.sensor(name)
+
+    def sensors(self, after: str, limit: int) -> Any:
+        raise AssertionError("the view answers")
+
+
+@contextmanager
+def shown(fleet: ShownFleet, **http: Any) -> Iterator[int]:
+    """The fleet behind its API and page; yields the port."""
+    options = {"port": free_port(), "requests_per_s": 1e6, **http}
+    server = ApiServer(Settings(http=Http(**options), view=ViewSettings()), fleet, fleet.front)
+    try:
+        yield server.port
+    finally:
+        server.close()
