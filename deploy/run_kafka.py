@@ -60,26 +60,30 @@ def a_broker(settings: Settings) -> Iterator[None]:
 
 
 @contextmanager
-def a_worker(settings: Settings) -> Iterator[None]:
-    """The worker as a process of its own. Ctrl-C is for us: we stop it in order."""
+def a_process(name: str) -> Iterator[subprocess.Popen[bytes]]:
+    """A command of the service as a process of its own. Ctrl-C is for us: we stop it in order."""
     store = tempfile.mkdtemp()
-    command = [sys.executable, "-m", "service.cli", "serve", "--config", str(CONFIG), "--log-level", "WARNING"]
+    command = [sys.executable, "-m", "service.cli", name, "--config", str(CONFIG), "--log-level", "WARNING"]
     paths = os.pathsep.join(filter(None, [str(HERE.parent), os.environ.get("PYTHONPATH")]))
     environment = {**os.environ, "PYTHONPATH": paths, "ISHSMM_WORKER__STORE": store}
     process = subprocess.Popen(command, env=environment, start_new_session=True)
     try:
-        deadline = time.monotonic() + READY_SECONDS
-        while groups.members(connection_of(settings), settings.kafka.group) == 0:
-            if process.poll() is not None or time.monotonic() > deadline:
-                raise RuntimeError("the worker did not start")
-            time.sleep(0.2)
-        yield
+        yield process
     finally:
         process.send_signal(signal.SIGTERM)
         try:
             process.wait(STOP_SECONDS)
         except subprocess.TimeoutExpired:
             process.kill()
+
+
+def wait_for(worker: subprocess.Popen[bytes], settings: Settings) -> None:
+    """Until it is a member of its group."""
+    deadline = time.monotonic() + READY_SECONDS
+    while groups.members(connection_of(settings), settings.kafka.group) == 0:
+        if worker.poll() is not None or time.monotonic() > deadline:
+            raise RuntimeError("the worker did not start")
+        time.sleep(0.2)
 
 
 def show(settings: Settings, seconds: float | None) -> None:
@@ -119,7 +123,8 @@ def main() -> int:
             kafka_topics.create(connection, [kafka_topics.TopicSpec(settings.kafka.topics[0], PARTITIONS)])
             topics_command.create(settings)
             say("starting the worker: it compiles its kernels first, for a minute when it has never done so")
-            with a_worker(settings):
+            with a_process("view"), a_process("serve") as worker:
+                wait_for(worker, settings)
                 say("four dozen sensors, 4 readings a second each; events as they are published; Ctrl-C ends it")
                 show(settings, arguments.seconds)
                 say("stopping")

@@ -88,6 +88,11 @@ def committed(settings: Settings, topic: str | None = None) -> int:
     return sum(offset for (name, _), (offset, _) in found.items() if name == (topic or settings.kafka.topics[0]))
 
 
+def accepted(worker: Worker) -> float | None:
+    """Readings that the worker has counted."""
+    return worker.metrics.registry.get_sample_value("ishsmm_readings_total", {"result": "accepted"})
+
+
 def wait_for(done: Callable[[], bool], seconds: float = 30.0) -> None:
     deadline = time.monotonic() + seconds
     while not done():

@@ -181,6 +181,8 @@ def command(arguments: Sequence[str], **environment: str) -> subprocess.Complete
 class WorkerProcess:
     """``ishsmm-stream serve``; ``faulty``: by the launcher, which can be told to fail at a given point."""
 
+    command = "serve"
+
     def __init__(self, service: Service, *, faulty: bool = False, **environment: str) -> None:
         number = len(service.workers)
         self.log = service.folder / f"{service.name}-{number}.log"
@@ -189,7 +191,7 @@ class WorkerProcess:
         variables = {**os.environ, **service.environment, **environment, "FAULT_FILE": str(self.fault_file)}
         with self.log.open("wb") as log:
             self.process = subprocess.Popen(
-                [sys.executable, *start, "serve", "--config", str(service.write())],
+                [sys.executable, *start, self.command, "--config", str(service.write())],
                 env=variables, stdin=subprocess.DEVNULL, stdout=log, stderr=log,
             )  # fmt: skip
 

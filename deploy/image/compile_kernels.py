@@ -1,0 +1,15 @@
+"""Compile the kernels of every rule in a configuration, so that they are in numba's cache: for the image's build."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+
+from service import logs
+from service.settings import load
+from service.upkeep import warm_up
+
+if __name__ == "__main__":
+    logs.start()
+    warm_up(load(Path(sys.argv[1]), {}), helpers=(os.cpu_count() or 1) - 1)
