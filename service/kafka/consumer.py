@@ -121,6 +121,7 @@ class Subscription:
             },
         )
         guards.finish_rejoining(self._consumer)
+        guards.keep_late_answers(self._consumer)
         self._listener = _Listener(self._consumer)
         if pattern is not None:
             self._consumer.subscribe(pattern=pattern, listener=self._listener)

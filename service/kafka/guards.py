@@ -53,6 +53,32 @@ def finish_rejoining(consumer: kafka.KafkaConsumer) -> None:
     coordinator.need_rejoin = lambda: coordinator.rejoining or need_rejoin()
 
 
+def keep_late_answers(consumer: kafka.KafkaConsumer) -> None:
+    """Keep what the group decided where that is known only after the poll that asked has ended.
+
+    The client's next poll finds its question answered, does not look at the answer, and joins anew: as often as joining
+    takes longer than a poll, and each time all members have to.
+    """
+    coordinator = consumer._coordinator
+    join, complete = coordinator._do_join_and_sync_async, coordinator._on_join_complete_async
+    unheard: tuple[Any, bytes] | None = None  # the generation, and what we were given in it
+
+    async def join_once() -> bytes:
+        nonlocal unheard
+        if unheard is None or unheard[0] is not coordinator._generation:
+            unheard = None
+            given = await join()
+            unheard = coordinator._generation, given
+        return unheard[1]
+
+    async def heard(*outcome: Any) -> None:
+        nonlocal unheard
+        unheard = None
+        await complete(*outcome)
+
+    coordinator._do_join_and_sync_async, coordinator._on_join_complete_async = join_once, heard
+
+
 def position(consumer: kafka.KafkaConsumer, place: TopicPartition) -> int | None:
     """The offset of the next record of a partition that is ours, past the marks at the end of transactions. The
     client's own answer may wait for brokers, and may raise what the next poll has to hear."""

@@ -169,6 +169,22 @@ def test_a_leader_whose_topics_have_changed_while_it_polls_briefly_stays_in_its_
     subscription.close()
 
 
+def test_what_the_group_decides_between_two_polls_is_heard(connection, topic, group):
+    """The client would throw it away and join anew at each poll, and no member of the group would ever work."""
+    name = topic(2)
+    subscription = Subscription(connection, group, [name], start_from="earliest")
+    deadline = time.monotonic() + 15
+    while len(subscription.assignment()) < 2:
+        assert time.monotonic() < deadline, subscription.group_metadata()
+        subscription.poll(0.001)
+        time.sleep(0.2)  # the answer comes meanwhile
+    assert subscription.group_metadata().generation_id == 1
+    join(subscription, 2)
+    produce(connection, name, [b"a"], 0)
+    assert [record.value for record in receive(subscription, 1)] == [b"a"]
+    subscription.close()
+
+
 def test_what_is_unread_is_known_and_ends_of_transactions_are_no_records(connection, topic, group, transactional_id):
     name = topic()
     producer = connection.build(KafkaProducer, transactional_id=transactional_id)
