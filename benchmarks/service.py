@@ -33,6 +33,7 @@ import local_broker  # noqa: E402
 import msgspec  # noqa: E402
 import numpy as np  # noqa: E402
 from kafka import KafkaConsumer, KafkaProducer  # noqa: E402
+from kafka.consumer.fetcher import Fetcher  # noqa: E402
 from kafka.structs import OffsetAndMetadata, TopicPartition  # noqa: E402
 from table import Table  # noqa: E402
 
@@ -155,6 +156,7 @@ def bare_loop(settings: Settings, total: int, cycles: list[Cycle]) -> float:
     subscription = Subscription(
         connection, kafka.group, kafka.topics, start_from="earliest", max_poll_records=settings.worker.poll_records
     )
+    subscription._consumer._fetcher.PartitionRecords = Fetcher.PartitionRecords  # the client's own, as it comes
     producer = Transactions(connection, f"{kafka.group}-bare")
     decode = msgspec.json.Decoder(_Plain).decode
     consumed, waiting, began = 0, list(reversed(cycles)), 0.0

@@ -34,9 +34,9 @@ def downsample(times: np.ndarray, rows: np.ndarray, most: int = MOST_RECENT) -> 
     """
     if len(rows) > most:
         places = _stretches(len(rows), most // 2)
-        inside, stretch = rows[:, 0][places], np.arange(len(places))
-        ends = places[stretch, inside.argmin(axis=1)], places[stretch, inside.argmax(axis=1)]
-        kept = np.sort(np.stack(ends, axis=1), axis=1).ravel()
+        inside, first = rows[:, 0][places], places[:, 0]
+        lowest, highest = first + inside.argmin(axis=1), first + inside.argmax(axis=1)
+        kept = np.stack((np.minimum(lowest, highest), np.maximum(lowest, highest)), axis=1).ravel()
         kept = kept[np.append([True], kept[1:] != kept[:-1])]  # once where the lowest is the highest
         times, rows = times[kept], rows[kept]
     columns = [_rounded(column) for column in rows.T.tolist()]

@@ -7,6 +7,7 @@ cut into cycles. A track is made anew from ``dump``ed bytes wherever it is neede
 
 from __future__ import annotations
 
+import itertools
 import math
 import zlib
 from collections import deque
@@ -314,7 +315,8 @@ class Track:
 
     def _recent(self) -> list[list[float | None]]:
         """A downsampled piece of the readings that are remembered."""
-        times, rows = np.array(self._times), np.array(self._values)
+        times = np.fromiter(self._times, np.int64, len(self._times))
+        rows = np.fromiter(itertools.chain.from_iterable(self._values), np.float64).reshape(len(times), -1)
         is_reading = ~np.isnan(rows[:, 0])  # not an inserted step
         return downsample(times, rows) if is_reading.all() else downsample(times[is_reading], rows[is_reading])
 

@@ -20,7 +20,7 @@ import threading
 import time
 import uuid
 import zlib
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
@@ -310,12 +310,12 @@ class Worker:
         if waiting < self.settings.worker.poll_records // 2 and self._due_to_restore() is None:
             self._stopping.wait(max(0.0, self.settings.worker.cycle_s - (time.monotonic() - began)))
 
-    def _note_lags(self, in_hand: dict[Place, list[Record]]) -> None:
+    def _note_lags(self, in_hand: Mapping[Place, Sequence[Record]]) -> None:
         """What is not committed: records that were not polled, and those that were, ``in_hand``."""
         unread = self._subscription.unread()
         self._lags = {place: count + len(in_hand.get(place, ())) for place, count in unread.items()}
 
-    def _take_in(self, records: dict[Place, list[Record]], began: float) -> None:
+    def _take_in(self, records: Mapping[Place, Sequence[Record]], began: float) -> None:
         self._follow_assignment()
         # Not while the group decides who has what: the polls have to come soon, and what is restored may be another's.
         while self._subscription.is_stable and (waiting := self._due_to_restore()) is not None:
@@ -329,7 +329,7 @@ class Worker:
             self.metrics.cycle_seconds.observe(time.monotonic() - started)
         self._upkeep.make_room()
 
-    def _work(self, records: dict[Place, list[Record]], save_all: bool = False) -> bool:
+    def _work(self, records: Mapping[Place, Sequence[Record]], save_all: bool = False) -> bool:
         """One transaction: what came, what is due. Returns whether there was any."""
         offsets: dict[Place, tuple[int, str]] = {}
         outputs: list[tuple[int, Output]] = []
@@ -388,7 +388,7 @@ class Worker:
         commit = Commit(offset if unsaved_from is None else unsaved_from, clock, self._began[place])
         return offset, msgspec.json.encode(commit).decode()
 
-    def _send_on(self, records: list[Record]) -> tuple[list[Output], Counts]:
+    def _send_on(self, records: Sequence[Record]) -> tuple[list[Output], Counts]:
         """Readings of topics that are not keyed by sensor, on their way to the internal topic."""
         outputs: list[Output] = []
         bad_ones = 0

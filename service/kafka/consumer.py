@@ -31,6 +31,7 @@ from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata,
 
 from service.kafka import guards
 from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
+from service.kafka.unpacking import Record, unpack_quickly
 
 log = logging.getLogger(__name__)
 
@@ -122,13 +123,14 @@ class Subscription:
         )
         guards.finish_rejoining(self._consumer)
         guards.keep_late_answers(self._consumer)
+        unpack_quickly(self._consumer)
         self._listener = _Listener(self._consumer)
         if pattern is not None:
             self._consumer.subscribe(pattern=pattern, listener=self._listener)
         else:
             self._consumer.subscribe(topics=sorted(topics), listener=self._listener)
 
-    def poll(self, timeout: float) -> dict[Partition, list[Any]]:
+    def poll(self, timeout: float) -> dict[Partition, list[Record]]:
         """Records of the partitions that are not paused; returns within about ``timeout`` seconds."""
         try:
             return dict(self._consumer.poll(timeout_ms=int(timeout * 1000)))
