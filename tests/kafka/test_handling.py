@@ -61,6 +61,7 @@ def values_of(connection, topic, sensor):
 
 @pytest.mark.parametrize("fault", ["kill-before", "kill-after"])
 def test_a_reset_leads_to_one_new_generation_although_the_worker_is_killed(service, fault):
+    service.configure(kafka={"member": "one"})  # the next one need not wait for the dead one's session to end
     names = ["s0", "s1", "s2"]
     produce_readings(service.connection, service.name, batch(names, 0), PARTITIONS)
     worker = service.start(faulty=True)
