@@ -25,7 +25,7 @@ run: setup  ## the service at work without a broker: a simulated plant, its chan
 	@$(BIN)/ishsmm-stream serve --embedded
 
 test: lint broker promtool browser linters  ## all tests
-	$(BIN)/python -m pytest -n auto -m "not long and not deploy" -rs
+	$(BIN)/python -m pytest -n auto --dist worksteal -m "not long and not deploy" -rs
 
 broker: setup  ## make a local Kafka broker ready (Java by apt where we may; its jars go to ~/.cache/ishsmm-stream)
 	@if command -v java >/dev/null && command -v mvn >/dev/null; then :; \

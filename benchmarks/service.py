@@ -45,6 +45,7 @@ from service.kafka.connection import Connection  # noqa: E402
 from service.kafka.consumer import Subscription  # noqa: E402
 from service.kafka.producer import RECORD_OVERHEAD, Transactions  # noqa: E402
 from service.partition import Output, changelog_value  # noqa: E402
+from service.readings import Reading  # noqa: E402
 from service.settings import Rule, Settings  # noqa: E402
 from service.settings.sections import Topics  # noqa: E402
 from service.store import Saved  # noqa: E402
@@ -376,9 +377,11 @@ def changelog(count: int = 600) -> None:
 
 def fed_track(rule: Rule, sensor: int, count: int) -> Track:
     track = Track(f"sensor-{sensor}", prepare_rule(rule))
-    track.channels = 1
     times = range(START * 1_000_000, (START + count) * 1_000_000, 1_000_000)
-    track.take([(at, (value,), 0) for at, value in zip(times, values(sensor, count).tolist(), strict=True)])
+    accepted = []
+    for at, value in zip(times, values(sensor, count).tolist(), strict=True):
+        accepted.append((at, (value,), track.judge(Reading(track.sensor, at, (value,)), -1)))
+    track.take(accepted)
     return track
 
 
@@ -427,11 +430,12 @@ def restore(broker: local_broker.Broker, folder: Path, sensors: int, tail: int) 
     with a_worker(settings) as (process, metrics):
         up = wait_for(lambda: bool(metrics()))
         wait_for(restored)
-        whole, held = time.monotonic() - began, metrics()["ishsmm_sensors"]
+        whole = time.monotonic() - began
+        wait_for(lambda: metrics()["ishsmm_sensors"] == sensors)
         process.kill()
     size = 3 * sensors * np.mean([len(state) for versions in states for state in versions]) / 1e6
     print(
-        f"After SIGKILL, {held:,.0f} ILR sensors with three versions each in the changelog ({size:,.0f} MB) and "
+        f"After SIGKILL, {sensors:,.0f} ILR sensors with three versions each in the changelog ({size:,.0f} MB) and "
         f"{tail:,} readings to replay are restored {whole:.1f} s after the process starts, of which it imports and "
         f"compiles for {up:.1f} s: restore {whole - up:.1f} s\n"
     )

@@ -157,6 +157,7 @@ class Partition:
         self._snapshot_within = snapshot_within
         self._control = ControlBook() if control is None else control
         self._to_forget: set[str] = set()  # found in what was replayed
+        self._to_begin_afresh: set[str] = set()  # likewise, with another model than the readings were taken by
         self._tracks: dict[str, Track] = {}  # least recently used first
         self._unsaved: dict[str, tuple[int, float]] = {}  # first offset that is in no snapshot, and since when
         self._next_offset: dict[str, int] = {}  # by sensor: what its state has seen
@@ -231,6 +232,7 @@ class Partition:
         self._is_replaying = True
         self.take(replayed)  # published before
         self._is_replaying = False
+        self._to_begin_afresh.clear()
         self.next_offset = next_offset
         self.clock = clock
         self._silent.clear()
@@ -284,11 +286,14 @@ class Partition:
             # What came after it was forgotten would be in a snapshot.
             self._to_forget.add(sensor)
             return 0
+        if self._is_replaying and sensor in self._to_begin_afresh:
+            return 0
         track = self._track(sensor)
         starts_generation = track.newest is None and (sensor in self._saved or track.generation > 0)
         if self._is_replaying:
             if starts_generation:
-                del self._tracks[sensor]  # these readings were another model's
+                del self._tracks[sensor]
+                self._to_begin_afresh.add(sensor)
                 return 0
         elif track.generation <= self._control.finished.get(sensor, NEVER):
             track, starts_generation = self._reset(track), True
@@ -329,7 +334,9 @@ class Partition:
             # the record's other readings may be of the same sensor
             self._next_offset[window.track.sensor] = window.offset
             self._note_time(window.track, window.newest)
-        published = take_together([(window.track, window.readings) for window in windows])
+        published = take_together(
+            [(window.track, window.readings) for window in windows], publishes_states=not self._is_replaying
+        )
         for window, (events, states) in zip(windows, published, strict=True):
             key = window.track.sensor.encode()
             outputs += [Output("events", key, messages.encode(event)) for event in events]

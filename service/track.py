@@ -412,7 +412,7 @@ class _Feed:
         """What the detector takes next."""
         return np.array(self._line.rows[self._at : self._end])
 
-    def took(self, taken: int, events: list[hs.Event]) -> None:
+    def took(self, taken: int, events: list[hs.Event], publishes_states: bool) -> None:
         """The detector has taken so many rows, and come to these events."""
         line, first, end = self._line, self._at, self._end
         self._at += taken
@@ -421,12 +421,13 @@ class _Feed:
         self._closed += closes
         if events:
             self.published.events.extend(self.track.change_events(events))
-        if events or closes:
+        if publishes_states and (events or closes):
             self.published.states.append(self.track.state_record(is_learning=self._at <= line.learned))
 
 
-def take_together(readings: Sequence[tuple[Track, Accepted]]) -> list[Published]:
-    """Infer from the readings of several tracks, as each track alone would, in few compiled calls."""
+def take_together(readings: Sequence[tuple[Track, Accepted]], *, publishes_states: bool = True) -> list[Published]:
+    """Infer from the readings of several tracks, as each track alone would, in few compiled calls. State records are
+    most of the work where windows are short, and need not be made where they have been published before."""
     feeds = [_Feed(track, accepted) for track, accepted in readings]
     open_feeds = [feed for feed in feeds if not feed.is_done]
     while open_feeds:
@@ -434,7 +435,7 @@ def take_together(readings: Sequence[tuple[Track, Accepted]]) -> list[Published]
             [feed.track.detector for feed in open_feeds], [feed.piece() for feed in open_feeds]
         )
         for feed, (taken, events) in zip(open_feeds, answers, strict=True):
-            feed.took(taken, events)
+            feed.took(taken, events, publishes_states)
         open_feeds = [feed for feed in open_feeds if not feed.is_done]
     return [feed.published for feed in feeds]
 

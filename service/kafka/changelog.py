@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator
-from typing import Any
 
 from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
+from service.kafka import unpacking
 from service.kafka.connection import REQUEST_MS, Connection
 
 STALLED_SECONDS = 60.0  # twice what an open transaction of a killed worker may last
@@ -36,6 +36,7 @@ class ChangelogReader:
             fetch_max_wait_ms=100,
             metrics_enabled=False,
         )
+        unpacking.unpack_quickly(self._consumer)
 
     def beginning(self, topic: str, partition: int) -> int:
         """The first offset that the partition still has."""
@@ -82,8 +83,8 @@ class ChangelogReader:
         for record in self.records(topic, partition, None, until):
             yield record.key, record.value, record.offset
 
-    def records(self, topic: str, partition: int, first: int | None, until: int) -> Iterator[Any]:
-        """The client's records of a partition from ``first`` (None: its start) up to ``until``."""
+    def records(self, topic: str, partition: int, first: int | None, until: int) -> Iterator[unpacking.Record]:
+        """The records of a partition from ``first`` (None: its start) up to ``until``."""
         try:
             yield from self._read(TopicPartition(topic, partition), first, until)
         except KafkaError as error:
@@ -99,7 +100,7 @@ class ChangelogReader:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _read(self, place: TopicPartition, first: int | None, until: int) -> Iterator[Any]:
+    def _read(self, place: TopicPartition, first: int | None, until: int) -> Iterator[unpacking.Record]:
         consumer = self._consumer
         consumer.assign([place])
         beginning = consumer.beginning_offsets([place], timeout_ms=REQUEST_MS)[place]

@@ -42,6 +42,7 @@ class TopicFollower(Generic[_Book]):
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             max_poll_records=_POLL_RECORDS,
+            fetch_max_wait_ms=100,  # a question waits behind a fetch that waits for records
             metrics_enabled=False,
         )
         self._consumer.assign([self._place])
