@@ -270,7 +270,7 @@ def wait_for(done: Callable[[], bool], seconds: float = 180.0) -> float:
     while not done():
         if time.monotonic() - began > seconds:
             raise RuntimeError("it does not happen")
-        time.sleep(0.05)
+        time.sleep(0.25)  # a look costs the worker some of its time
     return time.monotonic() - began
 
 
@@ -402,10 +402,12 @@ def restore(broker: local_broker.Broker, folder: Path, sensors: int, tail: int) 
             producer.send(settings.topics.changelog, value, key, partition=sensor % PARTITIONS)
             if sensor % 500 == 0:
                 producer.flush()  # the client would queue it all
+    columns = [values(sensor, 301 + tail // sensors + 1) for sensor in range(10)]
     for i in range(tail):
-        sensor, moment = i % sensors, START + 301 + i // sensors
+        sensor, later = i % sensors, 301 + i // sensors
+        moment = START + later
         producer.send(
-            topic, reading(sensor, moment, 100.0), b"sensor-%d" % sensor,
+            topic, reading(sensor, moment, columns[sensor % 10][later]), b"sensor-%d" % sensor,
             partition=sensor % PARTITIONS, timestamp_ms=1000 * moment,
         )  # fmt: skip
     producer.flush()

@@ -335,7 +335,7 @@ class Partition:
             self._next_offset[window.track.sensor] = window.offset
             self._note_time(window.track, window.newest)
         published = take_together(
-            [(window.track, window.readings) for window in windows], publishes_states=not self._is_replaying
+            [(window.track, window.readings) for window in windows], publishes=not self._is_replaying
         )
         for window, (events, states) in zip(windows, published, strict=True):
             key = window.track.sensor.encode()

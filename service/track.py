@@ -224,6 +224,20 @@ class Track:
         assert state is not None
         return [self._change_event(event, state) for event in events]
 
+    def pass_over(self, events: list[hs.Event]) -> None:
+        """Events whose messages have been published before."""
+        for event in events:
+            self._revise(event)
+
+    def _revise(self, event: hs.Event) -> int:
+        """The number of an alarm's next revision, of which note is taken."""
+        revision = self._revisions.get(event.alarm, -1) + 1
+        if event.kind == "raised":
+            # older alarms are said nothing more of
+            self._revisions = {}
+        self._revisions[event.alarm] = revision
+        return revision
+
     # Messages out
 
     def _time_of(self, index: int) -> int | None:
@@ -235,11 +249,7 @@ class Track:
         return messages.place(index, self._time_of(index))
 
     def _change_event(self, event: hs.Event, state: hs.StateEstimate) -> messages.ChangeEvent:
-        revision = self._revisions.get(event.alarm, -1) + 1
-        if event.kind == "raised":
-            # older alarms are said nothing more of
-            self._revisions = {}
-        self._revisions[event.alarm] = revision
+        revision = self._revise(event)
         before = self._segment_before(event.index)
         after = messages.segment(state.parameters)
         if event.kind == "retracted":
@@ -412,22 +422,25 @@ class _Feed:
         """What the detector takes next."""
         return np.array(self._line.rows[self._at : self._end])
 
-    def took(self, taken: int, events: list[hs.Event], publishes_states: bool) -> None:
+    def took(self, taken: int, events: list[hs.Event], publishes: bool) -> None:
         """The detector has taken so many rows, and come to these events."""
         line, first, end = self._line, self._at, self._end
         self._at += taken
         self.track.remember(line.rows[first : self._at], line.times[first : self._at])
         closes = self._at == end and self._closed < len(line.closes)
         self._closed += closes
+        if not publishes:
+            self.track.pass_over(events)
+            return
         if events:
             self.published.events.extend(self.track.change_events(events))
-        if publishes_states and (events or closes):
+        if events or closes:
             self.published.states.append(self.track.state_record(is_learning=self._at <= line.learned))
 
 
-def take_together(readings: Sequence[tuple[Track, Accepted]], *, publishes_states: bool = True) -> list[Published]:
-    """Infer from the readings of several tracks, as each track alone would, in few compiled calls. State records are
-    most of the work where windows are short, and need not be made where they have been published before."""
+def take_together(readings: Sequence[tuple[Track, Accepted]], *, publishes: bool = True) -> list[Published]:
+    """Infer from the readings of several tracks, as each track alone would, in few compiled calls. Messages that have
+    been published before need not be made again: they are most of the work where windows are short."""
     feeds = [_Feed(track, accepted) for track, accepted in readings]
     open_feeds = [feed for feed in feeds if not feed.is_done]
     while open_feeds:
@@ -435,7 +448,7 @@ def take_together(readings: Sequence[tuple[Track, Accepted]], *, publishes_state
             [feed.track.detector for feed in open_feeds], [feed.piece() for feed in open_feeds]
         )
         for feed, (taken, events) in zip(open_feeds, answers, strict=True):
-            feed.took(taken, events, publishes_states)
+            feed.took(taken, events, publishes)
         open_feeds = [feed for feed in open_feeds if not feed.is_done]
     return [feed.published for feed in feeds]
 
