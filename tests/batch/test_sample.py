@@ -67,8 +67,15 @@ def test_recurring_states_match_their_enumeration():
     np.testing.assert_allclose(states[1:6], STATES8, atol=0.01)
 
 
-@pytest.mark.parametrize("slice", ["transition", "paper"])
-@pytest.mark.parametrize("temperature", [1.0, 3.0])
+@pytest.mark.parametrize(
+    ("slice", "temperature"),
+    [
+        ("transition", 3.0),
+        ("paper", 1.0),
+        pytest.param("transition", 1.0, marks=pytest.mark.long),
+        pytest.param("paper", 3.0, marks=pytest.mark.long),
+    ],
+)
 def test_the_beam_sampler_matches_the_enumeration_of_recurring_states(slice, temperature):
     """32 chains of 400 draws: the chains' own spread gives the error, |z| < 6.3 as t with 31 degrees of freedom."""
     posterior = hs.sample(Y8, MODEL8, draws=400, burn_in=100, chains=32, seed=3, temperature=temperature, slice=slice)
@@ -121,7 +128,7 @@ def disagreements(y, model, *, draws, chains=32, seed=0):
     return found
 
 
-@pytest.mark.parametrize("i", [pytest.param(i, marks=[pytest.mark.long] if i >= 6 else []) for i in range(20)])
+@pytest.mark.parametrize("i", [pytest.param(i, marks=[pytest.mark.long] if i >= 4 else []) for i in range(20)])
 def test_the_left_to_right_beam_sampler_matches_the_exact_posterior(i):
     """20 series; overall false alarm rate about .001 over all comparisons, by t with 31 degrees of freedom."""
     y, emission, duration = random_series(i)
