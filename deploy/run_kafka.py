@@ -30,9 +30,9 @@ from service.commands import topics as topics_command  # noqa: E402
 from service.demo import produce  # noqa: E402
 from service.kafka import groups  # noqa: E402
 from service.kafka import topics as kafka_topics  # noqa: E402
+from service.kafka.input import connection_of  # noqa: E402
 from service.settings import Settings, load  # noqa: E402
 from service.tail import Printer, decode, follow, line  # noqa: E402
-from service.worker import connection_of  # noqa: E402
 
 CONFIG = HERE / "demo.toml"
 PARTITIONS = 4

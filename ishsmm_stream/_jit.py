@@ -25,53 +25,64 @@ from numba.extending import overload
 _LAYERS = ("model", "batch", "online")
 
 
-def _source_digest(layer: str) -> str:
-    """A hash of the source that the kernels of a layer are made of.
+def _source_digest(layer: str, folder: Path | None) -> str:
+    """A hash of the source that the kernels of a layer are made of; those of another package, in ``folder``, may call
+    all of ours, and those beside them.
 
     Numba's cache looks at a kernel's own file only and would run stale code after a change in a callee's file
     (numba #1833), so the cache folder is keyed by all of the source that can hold a callee.
     """
     package = Path(__file__).parent
-    layers = _LAYERS[: _LAYERS.index(layer) + 1] if layer in _LAYERS else ()
+    layers: tuple[str, ...] = ()
+    if folder is not None:
+        layers = _LAYERS
+    elif layer in _LAYERS:
+        layers = _LAYERS[: _LAYERS.index(layer) + 1]
     paths = sorted(package.glob("_*.py")) + [
         path for name in layers for path in sorted(package.glob(f"{name}/**/*.py"))
     ]
     digest = hashlib.sha256(numba.__version__.encode())
-    for path in paths:
-        digest.update(path.relative_to(package).as_posix().encode())
+    for path in paths + (sorted(folder.glob("*.py")) if folder is not None else []):
+        digest.update("/".join(path.parts[-2:]).encode())
         digest.update(path.read_bytes())
     return digest.hexdigest()[:16]
 
 
 @functools.cache
-def cache_folder(layer: str) -> str:
+def cache_folder(layer: str, folder: Path | None = None) -> str:
     """A writable folder for compiled kernels; ``NUMBA_CACHE_DIR`` and ``XDG_CACHE_HOME`` are respected."""
     chosen = os.environ.get("NUMBA_CACHE_DIR") or os.environ.get("XDG_CACHE_HOME")
     roots = [Path(chosen)] if chosen else []
     roots += [Path("~/.cache").expanduser(), Path(tempfile.gettempdir()) / f"cache-{os.getuid()}"]
-    digest = _source_digest(layer)
+    digest = _source_digest(layer, folder)
     for root in roots:
-        folder = root / "ishsmm_stream" / digest
+        found = root / "ishsmm_stream" / digest
         try:
-            folder.mkdir(parents=True, exist_ok=True)
+            found.mkdir(parents=True, exist_ok=True)
         except OSError:
             continue
-        if os.access(folder, os.W_OK):
-            return str(folder)
+        if os.access(found, os.W_OK):
+            return str(found)
     return ""  # numba's own rule: beside the source file, or no cache
 
 
-def kernel(function: Callable[..., Any]) -> Any:
+def kernel(function: Callable[..., Any], *, inlined: bool = False) -> Any:
     """Compile ``function``: without the GIL, cached on disk, IEEE arithmetic as written (no fastmath).
 
-    Bounds are not checked and division by zero follows numpy (inf, nan) in place of an exception.
+    Bounds are not checked and division by zero follows numpy (inf, nan) in place of an exception. Kernels of other
+    packages may call each other where their files lie in one folder. ``inlined``: made part of the kernels that call
+    it, for small steps with many arrays, whose counts of references would cost more than the step does.
     """
     config: Any = numba.config
     previous = config.CACHE_DIR
     # The cache takes its folder at decoration, so the setting is ours for this line only.
-    config.CACHE_DIR = cache_folder(function.__module__.removeprefix("ishsmm_stream.").split(".")[0])
+    package, _, rest = function.__module__.partition(".")
+    is_ours = package == __package__
+    config.CACHE_DIR = cache_folder(
+        rest.split(".")[0] if is_ours else package, None if is_ours else Path(function.__code__.co_filename).parent
+    )
     try:
-        return numba.njit(nogil=True, cache=True, error_model="numpy")(function)
+        return numba.njit(nogil=True, cache=True, error_model="numpy", forceinline=inlined)(function)
     finally:
         config.CACHE_DIR = previous
 

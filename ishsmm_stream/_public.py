@@ -1,6 +1,7 @@
 """The public names, which ``ishsmm_stream`` imports from here when one of them is first used."""
 
 from ishsmm_stream import datasets
+from ishsmm_stream._jit import kernel
 from ishsmm_stream.batch.chain import StateLimitError
 from ishsmm_stream.batch.exact import ExactPosterior, exact_posterior
 from ishsmm_stream.batch.posterior import Posterior, Segmentation
@@ -52,6 +53,7 @@ __all__ = [
     "hdp_hsmm",
     "ied",
     "ilr",
+    "kernel",
     "priors",
     "sample",
     "sticky_hdp_hmm",

@@ -24,12 +24,12 @@ from service.kafka.changelog import ChangelogReader
 from service.kafka.connection import ConnectionProblem
 from service.kafka.consumer import Partition as Place
 from service.kafka.control import KafkaControl
+from service.kafka.input import Commit, connection_of, read_commit, reads_directly, sensor_topic
 from service.mapping import Decoder
 from service.partition import read_changelog_value
 from service.readings import BadRecord, Reading
 from service.settings import RecordMapping, Settings
 from service.track import Tally, TrackError, tally
-from service.worker import Commit, connection_of, read_commit, reads_directly, sensor_topic
 
 Letters = Counter[tuple[int, int | None]]  # how often by offset and, where it is about one of several, reading
 

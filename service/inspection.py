@@ -126,7 +126,7 @@ def _from_topics(settings: Settings, sensor: str) -> Inspection:
     from service.kafka import topics as kafka_topics
     from service.kafka.changelog import ChangelogReader, ReadStalled
     from service.kafka.connection import ConnectionProblem
-    from service.worker import connection_of, partition_of, read_commit, reads_directly, sensor_topic
+    from service.kafka.input import connection_of, partition_of, read_commit, reads_directly, sensor_topic
 
     connection, topic, changelog = connection_of(settings), sensor_topic(settings), settings.topics.changelog
     count = kafka_topics.partition_counts(connection, [changelog])[changelog]

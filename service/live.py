@@ -7,8 +7,8 @@ from typing import NamedTuple
 from service.audit import states
 from service.kafka import topics as kafka_topics
 from service.kafka.changelog import ChangelogReader
+from service.kafka.input import connection_of
 from service.settings import Rule, Settings
-from service.worker import connection_of
 
 
 class LiveSensor(NamedTuple):

@@ -12,17 +12,18 @@ import math
 import struct
 import time
 import zlib
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import ishsmm_stream as hs
 from service import messages
 from service.control import NEVER, ControlBook
+from service.inference import Inference, take
 from service.mapping import Decoder
 from service.readings import EARLIEST, BadRecord, Reading
 from service.settings import Settings
 from service.store import Saved, SavedStates
-from service.track import PreparedRule, Track, TrackError, prepare_rule, take_together
+from service.track import PreparedRule, Published, Track, TrackError, prepare_rule
 
 # next offset, newest reading time, generation
 _HEAD = struct.Struct(">qqi")
@@ -41,6 +42,15 @@ class Window:
 
 
 Pending = dict[str, Window]  # by sensor
+
+
+class Accepted(NamedTuple):
+    """Records of a cycle, decoded and judged."""
+
+    windows: list[Window]
+    outputs: list[Output]  # what is to be published so far
+    records: int
+    readings: int
 
 
 class Record(Protocol):
@@ -128,6 +138,11 @@ class Counts(NamedTuple):
     states: int = 0
     forwarded: int = 0  # readings
     inference_seconds: float = 0.0
+
+
+def add_up(counts: Iterable[Counts]) -> Counts:
+    """What several did together."""
+    return Counts(*map(sum, zip(Counts(), *counts, strict=True)))
 
 
 class Partition:
@@ -245,6 +260,11 @@ class Partition:
 
     def take(self, records: Iterable[Record]) -> tuple[list[Output], Counts]:
         """Take records in; returns what is to be published."""
+        (outputs,), counts = take_all([(self, records)], publishes=not self._is_replaying)
+        return outputs, counts
+
+    def accept(self, records: Iterable[Record]) -> Accepted:
+        """Decode records and judge their readings, which is the first half of taking them in."""
         outputs: list[Output] = []
         pending: Pending = {}
         n_records = n_readings = 0
@@ -256,7 +276,7 @@ class Partition:
             except BadRecord as bad:
                 outputs.append(dead_letter(record, bad))
                 continue
-            for i, reading in enumerate(readings):
+            for reading in readings:
                 window = pending.get(reading.sensor)
                 try:
                     if window is None:
@@ -265,15 +285,19 @@ class Partition:
                         self._accept(window, record, reading, pending, outputs)
                         n_readings += 1
                 except BadRecord as bad:
-                    outputs.append(dead_letter(record, bad, i if len(readings) > 1 else None))
-        began = time.perf_counter()
-        self._infer(list(pending.values()), outputs)
-        inference_seconds = time.perf_counter() - began
+                    place = next(i for i, one in enumerate(readings) if one is reading)
+                    outputs.append(dead_letter(record, bad, place if len(readings) > 1 else None))
+        return Accepted(list(pending.values()), outputs, n_records, n_readings)
+
+    def conclude(self, accepted: Accepted, published: Sequence[Published]) -> Counts:
+        """The second half: what came of the windows, and of time that has passed, joins the outputs."""
+        outputs = accepted.outputs
+        self._publish(accepted.windows, published, outputs)
         self._report_silent(outputs)
         kinds = [output.kind for output in outputs]
-        return outputs, Counts(
-            n_records, n_readings, kinds.count("dead_letters"), kinds.count("events"), kinds.count("states"),
-            inference_seconds=inference_seconds,
+        return Counts(
+            accepted.records, accepted.readings, kinds.count("dead_letters"), kinds.count("events"),
+            kinds.count("states"),
         )  # fmt: skip
 
     def _accept_first(self, record: Record, reading: Reading, pending: Pending, outputs: list[Output]) -> int:
@@ -297,7 +321,9 @@ class Partition:
                 return 0
         elif track.generation <= self._control.finished.get(sensor, NEVER):
             track, starts_generation = self._reset(track), True
-        self._accept(Window(track), record, reading, pending, outputs)
+        window = Window(track)
+        self._accept(window, record, reading, pending, outputs)
+        pending.setdefault(sensor, window)
         if sensor not in self._last_seen:
             self._note_time(track, reading.time)  # it counts from now on
         if starts_generation:
@@ -319,8 +345,7 @@ class Partition:
         values = reading.values if prepared.prepare is None else prepared.prepare(reading.values)
         missing = track.judge(reading, record.timestamp)
         if prepared.silent_after is not None and self._was_silent(track, moment, pending, outputs):
-            window = Window(track)
-        pending[reading.sensor] = window
+            window = pending[reading.sensor] = Window(track)
         window.readings.append((moment, values, missing))
         window.offset = record.offset
         if moment > window.newest:
@@ -328,16 +353,12 @@ class Partition:
         if moment > self.clock:
             self.clock = moment
 
-    def _infer(self, windows: list[Window], outputs: list[Output]) -> None:
-        """Hand windows to their detectors."""
-        for window in windows:
+    def _publish(self, windows: Sequence[Window], published: Sequence[Published], outputs: list[Output]) -> None:
+        """What came of windows, for the topics."""
+        for window, (events, states) in zip(windows, published, strict=True):
             # the record's other readings may be of the same sensor
             self._next_offset[window.track.sensor] = window.offset
             self._note_time(window.track, window.newest)
-        published = take_together(
-            [(window.track, window.readings) for window in windows], publishes=not self._is_replaying
-        )
-        for window, (events, states) in zip(windows, published, strict=True):
             key = window.track.sensor.encode()
             outputs += [Output("events", key, messages.encode(event)) for event in events]
             outputs += [Output("states", key, messages.encode(state)) for state in states]
@@ -416,7 +437,8 @@ class Partition:
         if limit is None or seen is None or self.clock <= seen + limit:
             return False
         if window is not None:
-            self._infer([pending.pop(sensor)], outputs)  # what came before is said before
+            del pending[sensor]  # what came before is said before
+            self._publish([window], [take(track, window.readings, not self._is_replaying)], outputs)
         self._tell_silent(sensor, seen + limit, outputs)
         self._silent.discard(sensor)
         notice = track.notice("back", moment, "a reading came")
@@ -497,3 +519,19 @@ class Partition:
             del self._tracks[sensor]
             self._next_offset.pop(sensor, None)
         return len(names)
+
+
+def take_all(
+    batches: Iterable[tuple[Partition, Iterable[Record]]], *, threads: int = 0, publishes: bool = True
+) -> tuple[list[list[Output]], Counts]:
+    """Take records of several partitions in, as each would alone, with inference on so many ``threads`` beside this
+    one; returns what each is to publish, which is little unless it ``publishes``."""
+    taken = []
+    with Inference(threads, publishes) as inference:
+        for partition, records in batches:
+            accepted = partition.accept(records)
+            feeds = inference.add([(window.track, window.readings) for window in accepted.windows])
+            taken.append((partition, accepted, feeds))
+        inference.finish()
+    counts = [partition.conclude(accepted, [feed.published for feed in feeds]) for partition, accepted, feeds in taken]
+    return [accepted.outputs for _, accepted, _ in taken], add_up(counts)._replace(inference_seconds=inference.seconds)

@@ -7,10 +7,8 @@ cut into cycles. A track is made anew from ``dump``ed bytes wherever it is neede
 
 from __future__ import annotations
 
-import itertools
 import math
 import zlib
-from collections import deque
 from collections.abc import Sequence
 from typing import NamedTuple
 
@@ -30,7 +28,7 @@ from service.wording import words
 # Observations whose time and values are remembered: for the times of change points, the level before one, and plots.
 REMEMBERED = 128
 _STATUS = {"raised": "provisional", "relocated": "relocated", "confirmed": "confirmed", "retracted": "retracted"}
-_SNAPSHOT_VERSION = 1
+_SNAPSHOT_VERSION = 2  # 1, which is read, has detectors of the first format in it
 
 
 class PreparedRule(NamedTuple):
@@ -109,8 +107,8 @@ Accepted = Sequence[tuple[int, tuple[float, ...], int]]  # readings: time, prepa
 class Line(NamedTuple):
     """Readings as a detector takes them."""
 
-    rows: list[tuple[float, ...]]
-    times: list[int]
+    rows: np.ndarray  # (length, channels)
+    times: np.ndarray  # (length,) int64
     closes: list[int]  # the numbers of rows after which a publishing window closes
     learned: int  # so many rows came before the season was known
 
@@ -133,8 +131,8 @@ class Track:
         self.earlier = earlier  # readings of earlier generations; None: not known
         self.newest: Reading | None = None
         self.channels = 0
-        self._times: deque[int] = deque(maxlen=REMEMBERED)
-        self._values: deque[tuple[float, ...]] = deque(maxlen=REMEMBERED)
+        self._times = np.empty(0, dtype=np.int64)  # of the observations that are remembered, oldest first,
+        self._values = np.empty((0, 1))  # and their values, one row each
         self._since_state = 0  # readings since the window began,
         self._window_began: int | None = None  # and the time of its first
         self._revisions: dict[int, int] = {}  # by alarm
@@ -170,35 +168,32 @@ class Track:
         self.channels = len(reading.values)
         return arrival.missing
 
-    def take(self, accepted: Accepted) -> Published:
-        """Infer from readings, as judged, in their order."""
-        return take_together([(self, accepted)])[0]
-
     def line_up(self, accepted: Accepted) -> Line:
         """Readings as the detector takes them."""
         rows: list[tuple[float, ...]] = []
         times: list[int] = []
         closes: list[int] = []
         learned = 0
-        window = self.rule.window
-        most, most_wait = window.readings, window.max_wait_s * 1e6
+        history, since, began = self._history, self._since_state, self._window_began
+        most, most_wait = self.rule.window.readings, self.rule.window.max_wait_s * 1e6
         for time, values, missing in accepted:
             if missing:
                 self._insert(rows, times, missing, time)
-            if self._history is not None:
-                values = self._history.take(time, values)
+            if history is not None:
+                values = history.take(time, values)
+                if history.is_learning:
+                    learned = len(rows) + 1
             rows.append(values)
             times.append(time)
-            if self._is_learning:
-                learned = len(rows)
-            if self._window_began is None:
-                self._window_began = time
-            self._since_state += 1
-            if self._since_state >= most or time - self._window_began >= most_wait:
-                self._since_state, self._window_began = 0, None
+            if began is None:
+                began = time
+            since += 1
+            if since >= most or time - began >= most_wait:
+                since, began = 0, None
                 closes.append(len(rows))
+        self._since_state, self._window_began = since, began
         self.accepted += len(accepted)
-        return Line(rows, times, closes, learned)
+        return Line(np.array(rows, dtype=np.float64), np.array(times, dtype=np.int64), closes, learned)
 
     @property
     def _is_learning(self) -> bool:
@@ -207,16 +202,18 @@ class Track:
 
     def _insert(self, rows: list[tuple[float, ...]], times: list[int], missing: int, time: int) -> None:
         """Steps without a reading, their times in between."""
-        before = times[-1] if times else (self._times[-1] if self._times else time)
+        before = times[-1] if times else (int(self._times[-1]) if len(self._times) else time)
         for step in range(1, missing + 1):
             rows.append((math.nan,) * self.channels)
             times.append(before + (time - before) * step // (missing + 1))
         self.inserted += missing
 
-    def remember(self, rows: list[tuple[float, ...]], times: list[int]) -> None:
+    def remember(self, rows: np.ndarray, times: np.ndarray) -> None:
         """The detector has taken these."""
-        self._times.extend(times)
-        self._values.extend(rows)
+        kept = max(0, REMEMBERED - len(times)) if len(self._times) else 0
+        first = max(0, len(self._times) - kept)
+        self._times = np.concatenate((self._times[first:], times[-REMEMBERED:]))
+        self._values = np.concatenate((self._values[first:], rows[-REMEMBERED:])) if kept else rows[-REMEMBERED:].copy()
 
     def change_events(self, events: list[hs.Event]) -> list[messages.ChangeEvent]:
         """The messages about events that the detector has just come to."""
@@ -242,7 +239,7 @@ class Track:
 
     def _time_of(self, index: int) -> int | None:
         back = self.detector.time - 1 - index
-        return self._times[-1 - back] if 0 <= back < len(self._times) else None
+        return int(self._times[-1 - back]) if 0 <= back < len(self._times) else None
 
     def place(self, index: int) -> messages.Place:
         """An observation, with its time where it is remembered."""
@@ -280,7 +277,7 @@ class Track:
         first = self.detector.time - len(self._values)
         settled = [change.index for change in self.detector.change_points if change.index < index]
         begin = max(first, settled[-1] if settled else 0)
-        values = np.array([self._values[i - first] for i in range(begin, index)]) if begin < index else np.empty((0, 1))
+        values = self._values[begin - first : max(begin, index) - first]
         values = values[~np.isnan(values).any(axis=1)]
         if not len(values):
             return None
@@ -306,7 +303,7 @@ class Track:
             labels=self.rule.labels,
             generation=self.generation,
             index=detector.time - 1,
-            time=rfc3339(self._times[-1]),
+            time=rfc3339(int(self._times[-1])),
             state=None
             if is_learning
             else messages.State(
@@ -325,8 +322,7 @@ class Track:
 
     def _recent(self) -> list[list[float | None]]:
         """A downsampled piece of the readings that are remembered."""
-        times = np.fromiter(self._times, np.int64, len(self._times))
-        rows = np.fromiter(itertools.chain.from_iterable(self._values), np.float64).reshape(len(times), -1)
+        times, rows = self._times, self._values
         is_reading = ~np.isnan(rows[:, 0])  # not an inserted step
         return downsample(times, rows) if is_reading.all() else downsample(times[is_reading], rows[is_reading])
 
@@ -354,8 +350,8 @@ class Track:
             self.inserted,
             None if self.newest is None else (self.newest.time, self.newest.values),
             # most sensors have a beat, so that differences are all alike
-            zlib.compress(np.diff(self._times, prepend=0).astype(np.int64).tobytes()),
-            np.array(self._values, dtype=np.float64).tobytes(),
+            zlib.compress(np.diff(self._times, prepend=0).tobytes()),
+            self._values.tobytes(),
             self.channels,
             self._since_state,
             self._window_began,
@@ -374,7 +370,7 @@ class Track:
             saved = msgspec.msgpack.decode(data, type=_Saved)
         except msgspec.DecodeError as error:
             raise TrackError(f"the state of {sensor!r} cannot be read: {error}") from error
-        if saved.version != _SNAPSHOT_VERSION:
+        if not 1 <= saved.version <= _SNAPSHOT_VERSION:
             raise TrackError(f"the state of {sensor!r} has version {saved.version}, this is {_SNAPSHOT_VERSION}")
         if saved.fingerprint != prepared.fingerprint:
             earlier = None if saved.earlier is None else saved.earlier + saved.accepted
@@ -384,73 +380,19 @@ class Track:
         track.generation, track.accepted, track.inserted = saved.generation, saved.accepted, saved.inserted
         track.newest = None if saved.newest is None else Reading(sensor, *saved.newest)
         track.channels, track.earlier = saved.channels, saved.earlier
-        track._times = deque(np.frombuffer(zlib.decompress(saved.times), dtype=np.int64).cumsum().tolist(), REMEMBERED)
-        rows = np.frombuffer(saved.values, dtype=np.float64).reshape(-1, max(1, saved.channels))
-        track._values = deque(map(tuple, rows.tolist()), REMEMBERED)
+        track._times = np.frombuffer(zlib.decompress(saved.times), dtype=np.int64).cumsum()
+        track._values = np.frombuffer(saved.values, dtype=np.float64).reshape(-1, max(1, saved.channels))
         track._since_state, track._window_began = saved.since_state, saved.window_began
         track._revisions = saved.revisions
         track._history = History(prepared.rule) if remembers(prepared.rule) else None
-        if track._history is not None:
-            track._history.load(saved.previous, saved.season)
-        track.detector = hs.OnlineDetector.restore(saved.detector)
+        try:
+            if track._history is not None:
+                track._history.load(saved.previous, saved.season)
+            track.detector = hs.OnlineDetector.restore(saved.detector)
+        except hs.SnapshotError as error:
+            raise TrackError(f"the state of {sensor!r} cannot be read: {error}") from error
         track.detector.use_policy(prepared.policy)
         return track
-
-
-class _Feed:
-    """Readings on their way into a track's detector, in pieces: up to the next event or the end of a publishing
-    window."""
-
-    def __init__(self, track: Track, accepted: Accepted) -> None:
-        self.track = track
-        self.published = Published([], [])
-        self._line = track.line_up(accepted)
-        self._at = 0
-        self._closed = 0
-
-    @property
-    def is_done(self) -> bool:
-        return self._at == len(self._line.rows)
-
-    @property
-    def _end(self) -> int:
-        """Where the piece ends."""
-        closes = self._line.closes
-        return closes[self._closed] if self._closed < len(closes) else len(self._line.rows)
-
-    def piece(self) -> np.ndarray:
-        """What the detector takes next."""
-        return np.array(self._line.rows[self._at : self._end])
-
-    def took(self, taken: int, events: list[hs.Event], publishes: bool) -> None:
-        """The detector has taken so many rows, and come to these events."""
-        line, first, end = self._line, self._at, self._end
-        self._at += taken
-        self.track.remember(line.rows[first : self._at], line.times[first : self._at])
-        closes = self._at == end and self._closed < len(line.closes)
-        self._closed += closes
-        if not publishes:
-            self.track.pass_over(events)
-            return
-        if events:
-            self.published.events.extend(self.track.change_events(events))
-        if events or closes:
-            self.published.states.append(self.track.state_record(is_learning=self._at <= line.learned))
-
-
-def take_together(readings: Sequence[tuple[Track, Accepted]], *, publishes: bool = True) -> list[Published]:
-    """Infer from the readings of several tracks, as each track alone would, in few compiled calls. Messages that have
-    been published before need not be made again: they are most of the work where windows are short."""
-    feeds = [_Feed(track, accepted) for track, accepted in readings]
-    open_feeds = [feed for feed in feeds if not feed.is_done]
-    while open_feeds:
-        answers = hs.update_fleet_to_event(
-            [feed.track.detector for feed in open_feeds], [feed.piece() for feed in open_feeds]
-        )
-        for feed, (taken, events) in zip(open_feeds, answers, strict=True):
-            feed.took(taken, events, publishes)
-        open_feeds = [feed for feed in open_feeds if not feed.is_done]
-    return [feed.published for feed in feeds]
 
 
 def tally(data: bytes) -> Tally:

@@ -7,8 +7,7 @@ keyed, through the internal topic of readings. Records of that topic, or of one 
 detectors. Nothing is left uncommitted between two polls, so that a partition can be taken away at any time.
 
 Whatever goes wrong with a commit, the remedy is the same: forget the partitions, see what was committed, and restore
-them from there. A restore reads the sensors' snapshots from the changelog and replays the input that they have not
-seen, up to the committed offset, without publishing.
+them from there.
 """
 
 from __future__ import annotations
@@ -19,10 +18,7 @@ import socket
 import threading
 import time
 import uuid
-import zlib
 from collections.abc import Iterable, Mapping, Sequence
-
-import msgspec
 
 from service import mapping as mappings
 from service import messages, watchdog
@@ -31,12 +27,14 @@ from service.api.answers import SensorEntry, SensorPosterior
 from service.api.backend import PostedReading, StoredEvent
 from service.api.posterior import Sensors
 from service.api.recent import RecentEvents
+from service.holdings import Holdings
 from service.kafka import topics as kafka_topics
 from service.kafka.changelog import ChangelogReader, ReadStalled
-from service.kafka.connection import Connection, ConnectionProblem
+from service.kafka.connection import ConnectionProblem
 from service.kafka.consumer import BrokersAway, Subscription
 from service.kafka.consumer import Partition as Place
 from service.kafka.control import ControlFollower
+from service.kafka.input import connection_of, partition_of, reads_directly, sensor_topic
 from service.kafka.posting import Posting
 from service.kafka.producer import MAX_BYTES_IN_FLIGHT, AtLeastOnce, CycleAborted, Producer, ProducerLost, Transactions
 from service.metrics import Metrics
@@ -47,15 +45,16 @@ from service.partition import (
     Partition,
     Record,
     Rules,
+    add_up,
     changelog_value,
     dead_letter,
     decode_with,
-    read_changelog_value,
+    take_all,
 )
 from service.readings import BadRecord, encode_reading
 from service.settings import RecordMapping, Settings
 from service.store import Saved, Store
-from service.upkeep import Upkeep, warm_up
+from service.upkeep import Upkeep, settle_interpreter, warm_up
 
 log = logging.getLogger(__name__)
 
@@ -63,70 +62,9 @@ log = logging.getLogger(__name__)
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
 # Seconds of restoring between two polls.
 _RESTORES_A_CYCLE = 1.0
-# A partition whose last owner left a transaction open is asked for this long, and again after this long.
-_RESTORE_PATIENCE, _RESTORE_AGAIN = 1.0, 1.0
-# By now brokers have ended every transaction that nobody goes on with: somebody has to look.
-_RESTORE_OVERDUE = 120.0
 _LARGEST_RECORD = 1024**2
 # Bytes that a batch of one record costs on top of its key and value, with room to spare.
 _FRAMING = 256
-
-
-class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What travels with a partition's committed offset."""
-
-    unsaved_from: int  # from here to the committed offset the input is replayed at a restore
-    clock: int  # stream time, microseconds
-    began: int  # where the group began to read the partition, for audits
-
-
-def read_commit(metadata: str, where: str, group: str) -> Commit:
-    """What a commit carries; ConnectionProblem where it was not written by a worker."""
-    try:
-        return msgspec.json.decode(metadata, type=Commit)
-    except msgspec.DecodeError:
-        raise ConnectionProblem(
-            f"the committed offset of {where} in group {group!r} carries metadata that is not ours ({metadata!r}): "
-            "use another kafka.group"
-        ) from None
-
-
-def connection_of(settings: Settings) -> Connection:
-    """How the configuration says that brokers are reached; ValueError where it reads no Kafka."""
-    if not settings.source.is_kafka:
-        kinds = ", ".join(settings.source.kinds)
-        raise ValueError(f"this needs Kafka, but the configuration's readings come from {kinds} (source.kinds)")
-    security = settings.kafka.security
-    with_password = security.protocol.startswith("sasl")
-    return Connection(
-        settings.kafka.bootstrap,
-        security_protocol=security.protocol.upper(),
-        mechanism=security.mechanism if with_password else None,
-        username=security.username,
-        password=security.read_password(),
-        ca_file=security.ca_file,
-        certificate_file=security.certificate_file,
-        key_file=security.key_file,
-    )
-
-
-def reads_directly(settings: Settings) -> bool:
-    """Whether detectors read the input topic itself: one topic, all readings of a sensor in one of its partitions."""
-    return (
-        settings.mapping.is_keyed_by_sensor
-        and settings.kafka.topics_pattern is None
-        and len(settings.kafka.topics) == 1
-    )
-
-
-def sensor_topic(settings: Settings) -> str:
-    """The topic whose partitions detectors follow."""
-    return settings.kafka.topics[0] if reads_directly(settings) else settings.topics.readings
-
-
-def partition_of(sensor: str, partitions: int) -> int:
-    """The partition of the internal topic that a sensor's readings go to."""
-    return zlib.crc32(sensor.encode()) % partitions
 
 
 class Worker:
@@ -157,11 +95,6 @@ class Worker:
         self._sensors = Sensors(self._partitions, self._lock)
         self._recent = RecentEvents()
         self._posting = Posting(self._connection, settings)
-        self._to_restore: dict[Place, float] = {}  # and when to try (monotonic)
-        self._overdue_at: dict[Place, float] = {}  # when to complain about one that cannot be restored (monotonic)
-        self._began: dict[Place, int] = {}
-        # Begun and not committed: where they begin must not depend on who comes next, so the next commit says it.
-        self._begun: dict[Place, int] = {}
         self._looked_at = -1  # the version of the control records in which what is to be forgotten was looked for
         self._to_look_through: set[int] = set()  # partitions in which it was not yet
         self._n_partitions = 0
@@ -179,15 +112,19 @@ class Worker:
         settings = self.settings
         self._check()
         warm_up(settings)
+        settle_interpreter()
         store = Store(settings.worker.store / f"{self._name}.sqlite")
         server = api.serve(settings, self)
         scraped = metrics_server.serve(settings.metrics, self.metrics.registry)
-        self._store = store
         self._subscription = self._subscribe()
         self._member = self._subscription.group_metadata()
         self._producer = self._new_producer()
-        self._reader = ChangelogReader(self._connection)
+        self._reader = ChangelogReader(self._connection, quickly=True)
         self._control = ControlFollower(self._connection, settings.topics.control)
+        self._holdings = Holdings(
+            settings, self._partitions, self._rules, decode_with(self._decode), self._subscription, self._reader,
+            self._control, store, self._upkeep, self.metrics,
+        )  # fmt: skip
         log.info("reading %s as %s", self._topic, self._name)
         try:
             while not self._stopping.is_set():
@@ -250,6 +187,7 @@ class Worker:
             from_earliest=() if self._is_direct else (self._topic,),
             group_instance_id=kafka.member or None,
             max_poll_records=self.settings.worker.poll_records,
+            quickly=True,
         )
 
     def _new_producer(self) -> Producer:
@@ -278,7 +216,8 @@ class Worker:
             with watchdog.deadline(self.settings.worker.watchdog_s, "a cycle"):
                 if self._must_roll_back:
                     with self._lock:
-                        self._roll_back()
+                        self._holdings.roll_back()
+                        self._must_roll_back = False
                 self._cycle()
         except CycleAborted as aborted:
             log.warning("cycle rolled back: %s", aborted)
@@ -307,7 +246,7 @@ class Worker:
         self._note_lags({})
         # A transaction costs 10 ms whatever is in it: with little to do the next one waits for more.
         waiting = busy + sum(self._lags.values())
-        if waiting < self.settings.worker.poll_records // 2 and self._due_to_restore() is None:
+        if waiting < self.settings.worker.poll_records // 2 and not self._holdings.has_to_restore:
             self._stopping.wait(max(0.0, self.settings.worker.cycle_s - (time.monotonic() - began)))
 
     def _note_lags(self, in_hand: Mapping[Place, Sequence[Record]]) -> None:
@@ -316,13 +255,9 @@ class Worker:
         self._lags = {place: count + len(in_hand.get(place, ())) for place, count in unread.items()}
 
     def _take_in(self, records: Mapping[Place, Sequence[Record]], began: float) -> None:
-        self._follow_assignment()
-        # Not while the group decides who has what: the polls have to come soon, and what is restored may be another's.
-        while self._subscription.is_stable and (waiting := self._due_to_restore()) is not None:
-            self._try_to_restore(waiting)
-            if time.monotonic() - began > _RESTORES_A_CYCLE:
-                break
-        self._is_ready = not self._to_restore
+        self._holdings.follow_assignment()
+        self._holdings.restore_until(began + _RESTORES_A_CYCLE)
+        self._is_ready = self._holdings.are_restored
         started = time.monotonic()
         self._control.poll()
         if self._work(records):
@@ -333,38 +268,44 @@ class Worker:
         """One transaction: what came, what is due. Returns whether there was any."""
         offsets: dict[Place, tuple[int, str]] = {}
         outputs: list[tuple[int, Output]] = []
-        total = Counts()
         forgotten = self._forget()
+        batches: dict[int, Sequence[Record]] = {}  # records of the detectors' topic
+        counts: list[Counts] = []
         for place, taken in records.items():
             topic, number = place
-            if topic == self._topic:
-                partition = self._partitions.get(number)
-                if partition is None:
-                    continue  # taken away while its records were under way
-                found, counts = partition.take(taken)
-                outputs += [(number, output) for output in found]
-            else:
-                found, counts = self._send_on(taken)
+            if topic != self._topic:
+                found, sent_on = self._send_on(taken)
                 outputs += [(self._partition_of(output, number), output) for output in found]
-                offsets[place] = self._position(place, taken[-1].offset + 1)
-            total = Counts(*map(sum, zip(total, counts, strict=True)))  # type: ignore[arg-type]
+                offsets[place] = self._holdings.position(place, taken[-1].offset + 1)
+                counts.append(sent_on)
+            elif number in self._partitions:  # or it was taken away while its records were under way
+                batches[number] = taken
+        published, inferred = take_all(
+            [(self._partitions[number], taken) for number, taken in batches.items()],
+            threads=self.settings.worker.inference_threads,
+        )
+        for number, of_partition in zip(batches, published, strict=True):
+            outputs += [(number, output) for output in of_partition]
+        total = add_up([*counts, inferred])
         snapshots = self._upkeep.due_snapshots(save_all)
-        for place, offset in self._begun.items():
-            offsets.setdefault(place, self._position(place, offset))
-        touched = {number for topic, number in (*records, *self._begun) if topic == self._topic} | set(snapshots)
+        for place, offset in self._holdings.begun.items():
+            offsets.setdefault(place, self._holdings.position(place, offset))
+        touched = {number for topic, number in (*records, *self._holdings.begun) if topic == self._topic} | set(
+            snapshots
+        )
         touched |= {number for number, _ in forgotten}
         for number in touched & set(self._partitions):
             partition = self._partitions[number]
             saved = [sensor for sensor, _ in snapshots.get(number, [])]
             unsaved_from, place = partition.unsaved_from(saved), (self._topic, number)
-            offsets[place] = self._position(place, partition.next_offset, unsaved_from, partition.clock)
+            offsets[place] = self._holdings.position(place, partition.next_offset, unsaved_from, partition.clock)
         if not offsets:
             return False
         self._commit(outputs, snapshots, offsets, forgotten)
         oldest = [taken[0].timestamp for taken in records.values() if taken]
         self.metrics.committed(total, [output for _, output in outputs], oldest)
         self._recent.add(output.value for _, output in outputs if output.kind == "events")
-        self._begun.clear()
+        self._holdings.begun.clear()
         for number, saved_sensors in snapshots.items():
             self._partitions[number].saved(saved_sensors)
             self.metrics.saved(self._partitions[number].detectors(sensor for sensor, _ in saved_sensors))
@@ -376,17 +317,13 @@ class Worker:
         if book.version != self._looked_at:
             self._looked_at = book.version
             self._to_look_through |= set(self._partitions)
+        self._to_look_through |= self._holdings.take_new()
         looked_through = sorted(self._to_look_through & set(self._partitions))
         self._to_look_through.clear()
         found = [(number, sensor) for number in looked_through for sensor in self._partitions[number].forget()]
         if found:
             log.info("forgetting %s", ", ".join(sensor for _, sensor in found))
         return found
-
-    def _position(self, place: Place, offset: int, unsaved_from: int | None = None, clock: int = 0) -> tuple[int, str]:
-        """A partition's place with what travels along."""
-        commit = Commit(offset if unsaved_from is None else unsaved_from, clock, self._began[place])
-        return offset, msgspec.json.encode(commit).decode()
 
     def _send_on(self, records: Sequence[Record]) -> tuple[list[Output], Counts]:
         """Readings of topics that are not keyed by sensor, on their way to the internal topic."""
@@ -440,127 +377,6 @@ class Worker:
         for number, sensors in snapshots.items():
             for sensor, saved in sensors:
                 yield number, sensor.encode(), changelog_value(saved)
-
-    # Partitions come and go
-
-    def _follow_assignment(self) -> None:
-        changes = self._subscription.take_changes()
-        for topic, number in changes.revoked:
-            if topic == self._topic:
-                self._drop(number)
-        gone = changes.revoked - changes.assigned
-        self._to_restore = {place: at for place, at in self._to_restore.items() if place not in gone}
-        foreign = [place for place in changes.assigned if place[0] != self._topic]
-        for place in changes.revoked:
-            self._begun.pop(place, None)
-        self._begin_foreign(foreign)
-        self._to_restore |= {place: 0.0 for place in changes.assigned if place not in foreign}
-        if changes.assigned or changes.revoked:
-            self.metrics.rebalances.inc()
-            log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
-        self._upkeep.count_sensors()
-
-    def _drop(self, number: int) -> None:
-        self._partitions.pop(number, None)
-        self._store.drop(number)
-
-    def _roll_back(self) -> None:
-        """Forget everything that is in memory and go on from what was committed."""
-        self.metrics.aborts.inc()
-        for number in list(self._partitions):
-            self._drop(number)
-        ours = self._subscription.assignment()
-        self._subscription.pause(ours)
-        foreign = [place for place in ours if place[0] != self._topic]
-        self._begun.clear()
-        self._begin_foreign(foreign)
-        self._to_restore = {place: 0.0 for place in ours if place[0] == self._topic}
-        self._must_roll_back = False
-
-    def _begin_foreign(self, places: list[Place]) -> None:
-        """Partitions whose readings are sent on have no state: they go on where they were left."""
-        for place, (offset, metadata) in self._subscription.locate(places).items():
-            self._note_beginning(place, offset, metadata)
-        self._subscription.resume(places)
-
-    def _note_beginning(self, place: Place, offset: int, metadata: str) -> Commit:
-        if metadata:
-            commit = read_commit(metadata, f"{place[0]}[{place[1]}]", self.settings.kafka.group)
-        else:
-            commit = Commit(offset, 0, offset)
-            self._begun[place] = offset
-        self._began[place] = commit.began
-        return commit
-
-    def _due_to_restore(self) -> Place | None:
-        place = min(self._to_restore, key=self._to_restore.__getitem__, default=None)
-        return place if place is not None and self._to_restore[place] <= time.monotonic() else None
-
-    def _try_to_restore(self, place: Place) -> None:
-        """Restore a partition. Where the one that had it died with a transaction open, that has to end first: try again
-        later, and let the other partitions go on meanwhile."""
-        del self._to_restore[place]
-        try:
-            self._restore(place)
-            self._overdue_at.pop(place, None)
-        except (BrokersAway, ReadStalled) as problem:
-            log.info("partition %d cannot be restored yet: %s", place[1], problem)
-            self._drop(place[1])
-            now = time.monotonic()
-            self._to_restore[place] = now + _RESTORE_AGAIN
-            if now > self._overdue_at.setdefault(place, now + _RESTORE_OVERDUE):
-                self._overdue_at[place] = now + _RESTORE_OVERDUE
-                log.error(
-                    "partition %d cannot be restored for minutes: %s. If brokers are up, they may have lost the end "
-                    "of a dead worker's transaction: `kafka-transactions.sh find-hanging` shows it, `abort` ends it",
-                    place[1], problem,
-                )  # fmt: skip
-
-    def _restore(self, place: Place) -> None:
-        """Bring a partition to where its last commit left it, then let its records come."""
-        began = time.monotonic()
-        topic, number = place
-        offset, metadata = self._subscription.locate([place], _RESTORE_PATIENCE)[place]
-        if not self._reader.is_settled(self.settings.topics.changelog, number):
-            raise ReadStalled("a transaction is open in its changelog")
-        self._control.catch_up()  # what was forgotten must not come back with what is replayed
-        commit = self._note_beginning(place, offset, metadata)
-        self._drop(number)
-        self._read_changelog(number)
-        within = self.settings.worker.snapshot_within_s
-        partition = Partition(
-            number,
-            self._rules,
-            decode_with(self._decode),
-            self._store,
-            self._upkeep.has_room_for_sensor,
-            within,
-            self._control.book,
-        )
-        replayed = (
-            self._reader.records(topic, number, commit.unsaved_from, offset) if commit.unsaved_from < offset else ()
-        )
-        partition.begin(offset, commit.clock, replayed)
-        self._partitions[number] = partition
-        self._to_look_through.add(number)
-        self._subscription.resume([place])
-        self.metrics.restores.inc()
-        self.metrics.restore_seconds.observe(time.monotonic() - began)
-        log.info(
-            "partition %d: %d sensors, %d records replayed, restored in %.1f s",
-            number, partition.sensors, max(0, offset - commit.unsaved_from), time.monotonic() - began,
-        )  # fmt: skip
-
-    def _read_changelog(self, number: int) -> None:
-        newest: dict[str, Saved] = {}
-        for key, value, _ in self._reader.read(self.settings.topics.changelog, number):
-            if key is None:
-                continue
-            if value is None:
-                newest.pop(key.decode(), None)
-            else:
-                newest[key.decode()] = read_changelog_value(value)
-        self._store.put(number, newest.items())
 
     # Leaving
 

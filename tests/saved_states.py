@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import ishsmm_stream as hs
+from service import inference
 from service.partition import changelog_value
 from service.settings import Rule
 from service.settings.rules import Alarms, Window
@@ -57,7 +58,7 @@ def take(track: Track, values: list[float], first: int) -> list[Any]:
         (BEGIN + (first + i) * SECOND, (value,) if prepare is None else prepare((value,)), 0)
         for i, value in enumerate(values)
     ]
-    published = track.take(accepted)
+    published = inference.take(track, accepted)
     return [*published.events, *published.states]
 
 

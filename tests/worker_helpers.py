@@ -22,6 +22,7 @@ from kafka.structs import TopicPartition
 
 from service import mapping as mappings
 from service import messages
+from service.inference import take
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection
 from service.readings import BadRecord
@@ -343,7 +344,7 @@ def alone(settings: Settings, found: Iterable[Any], mapping: RecordMapping) -> O
             accepted[one.sensor].append((one.time, values, missing))
     outputs: Outputs = {"events": {}, "states": {}}
     for sensor, taken in accepted.items():
-        events, states = tracks[sensor].take(taken)
+        events, states = take(tracks[sensor], taken)
         for kind, found_messages in (("events", events), ("states", states)):
             if found_messages:
                 outputs[kind][sensor] = [messages.encode(message) for message in found_messages]

@@ -7,9 +7,11 @@ import sys
 from pathlib import Path
 
 from service import logs
+from service.kafka import unpacking
 from service.settings import load
 from service.upkeep import warm_up
 
 if __name__ == "__main__":
     logs.start()
+    unpacking.compile_kernels()
     warm_up(load(Path(sys.argv[1]), {}), helpers=(os.cpu_count() or 1) - 1)

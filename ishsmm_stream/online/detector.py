@@ -234,7 +234,7 @@ class OnlineDetector:
     def _keep(self, buffer: np.ndarray, settled: np.ndarray) -> list[Event]:
         """Keep the change points that were settled, and the alarms in step with the events, which it returns."""
         for row in settled:
-            self._settled.append(_settled_change_point(row))
+            self._settled.append(smoothing.change_point(row))
         self._settled_ever += len(settled)
         events = alarms.read_events(buffer)
         for event, row in zip(events, buffer, strict=True):
@@ -354,7 +354,9 @@ class OnlineDetector:
         return view
 
     def _view(self) -> LeftToRight | Recurring | None:
-        return self._caught_up()._engine
+        """The engine with all that was observed; None before the first observation."""
+        engine = self._caught_up()._engine
+        return engine if engine is not None and engine.time else None
 
     @property
     def change_points(self) -> tuple[ChangePoint, ...]:
@@ -403,21 +405,13 @@ class OnlineDetector:
         if min(asked) < 0.0 or max(asked) > 1.0:
             raise ValueError(f"a quantile must lie between 0 and 1, got {quantiles!r}")
         engine = self._view()
-        if engine is None:
-            return (0,) * len(asked)
-        starts, weights = engine.starts()
-        lengths = engine.time - starts[::-1]
-        cumulative = np.cumsum(weights[::-1])
-        return tuple(int(lengths[min(int(np.searchsorted(cumulative, q)), len(lengths) - 1)]) for q in asked)
+        return (0,) * len(asked) if engine is None else engine.run_length(asked)
 
     def change_probability(self, last: int) -> float:
         """P(the current segment began within the ``last`` observations); the stream's own beginning is no change."""
         _checks.whole("last", last, 1)
         engine = self._view()
-        if engine is None:
-            return 0.0
-        starts, weights = engine.starts()
-        return float(weights[(engine.time - starts <= last) & (starts > 0)].sum())
+        return 0.0 if engine is None else engine.start_probability(max(engine.time - last, 1))
 
     @property
     def state(self) -> StateEstimate | None:
@@ -509,7 +503,7 @@ class OnlineDetector:
         detector._settled_ever = header["settled"]
         detector._watch = Watch(arrays["places"], arrays["amounts_watched"])
         detector._alarms.extend(Alarm(*alarm) for alarm in header["alarms"])
-        detector._settled.extend(_settled_change_point(row) for row in arrays["settled"])
+        detector._settled.extend(smoothing.change_point(row) for row in arrays["settled"])
         engine_arrays = {
             name.removeprefix("engine."): array for name, array in arrays.items() if name.startswith("engine.")
         }
@@ -563,10 +557,3 @@ def _look_back(emission: Any) -> int:
     if isinstance(emission, Mixed):
         return max(_look_back(member) for member in emission.families)
     return 0
-
-
-def _settled_change_point(row: np.ndarray) -> ChangePoint:
-    columns = smoothing.SETTLED
-    return ChangePoint(
-        int(row[columns.index]), float(row[columns.probability]), int(row[columns.low]), int(row[columns.high])
-    )

@@ -5,6 +5,7 @@ Every path begins in a hypothesis drawn by its weight, draws what it does not kn
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -72,15 +73,7 @@ def _simulate_conjugate(emission, duration, hazard, filter, memory, recent, rng,
 
 
 def _estimate_conjugate(emission, memory, position, make_rng):
-    """Medians of the described parameters over draws from their posterior."""
-    rng = make_rng()
-    params = np.empty(family.params_size(emission))
-    stats = _statistics(memory)[position]
-    draws = []
-    for _ in range(200):
-        family.draw_parameters(emission, stats, rng, params)
-        draws.append(family.describe(emission, params))
-    return dict(zip(family.parameter_names(emission), np.nanmedian(draws, axis=0).tolist(), strict=True))
+    return family.median_parameters(emission, _statistics(memory)[position], make_rng())
 
 
 for _family in (*predictors.CONJUGATE, Normal):
@@ -122,12 +115,13 @@ def _simulate_adaptive(emission, duration, hazard, filter, memory, recent, rng, 
 
 @estimate.register(Adaptive)
 def _estimate_adaptive(emission, memory, position, make_rng):
-    share = memory.table[:, adaptive.SHARE, position]
-    column = memory.table[int(np.argmax(share)), :, position]
+    shares = memory.table[:, adaptive.SHARE, position].tolist()
+    likeliest = shares.index(max(shares))
+    column = memory.table[likeliest, :, position]
     found = {
         "mean": float(memory.table[0, adaptive.MEAN, position]),
-        "sd": float(np.sqrt(column[adaptive.SCALE] / column[adaptive.SHAPE])),
+        "sd": math.sqrt(column[adaptive.SCALE] / column[adaptive.SHAPE]),
     }
-    if int(np.argmax(share)) > 0:
+    if likeliest > 0:
         found |= {"lag": float(column[adaptive.MEAN + 1]), "drift": float(column[adaptive.MEAN + 2])}
     return found

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import itertools
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -147,6 +150,37 @@ def extend_many(emission, duration, hazard, filters, memories, window, least_sha
         taken.settled_ends[i] = n_settled
 
 
+@kernel
+def _describe(hazard, filter, starts, weights, changes):
+    """Where the stream stands: fills the posterior of the current segment's start, its indices ascending, and the open
+    change points; returns how many of each, and the start and position of the most probable path's last segment."""
+    count = filter.clock[COUNT]
+    total = 0.0
+    for i in range(count):
+        starts[i] = filter.start[filter.order[i]]
+        weights[i] = filter.weight[filter.order[i]]
+        total += weights[i]
+    for i in range(count):
+        weights[i] /= total
+    path = smoothing.most_probable_path(filter)
+    since = path[path.shape[0] - 1]
+    position = 0
+    while position < count - 1 and filter.start[position] != since:
+        position += 1
+    return count, smoothing.open_changes(hazard, filter, path, changes), since, position
+
+
+class Standing(NamedTuple):
+    """What a stream has come to with its last observation."""
+
+    time: int  # observations seen
+    starts: list[int]  # of the current segment, ascending,
+    weights: list[float]  # and their probabilities
+    changes: list[ChangePoint]  # of the most probable path, those that are not settled yet
+    since: int  # the start of its last segment
+    position: int  # of the hypothesis that began there
+
+
 class State(NamedTuple):
     """What a stream has taught."""
 
@@ -174,7 +208,7 @@ class LeftToRight:
         self.least_share = least_share
         self._size = (len(hazard.prior), cap, lag, min(parents, cap))
         self._room = _house(emission, *self._size).room()
-        self._open: list[ChangePoint] | None = None  # as of the last observation, once somebody has asked
+        self._standing: Standing | None = None  # as of the last observation, once somebody has asked
 
     # Copies, by whatever way they are made, have a room of their own.
 
@@ -202,7 +236,7 @@ class LeftToRight:
 
     def forget_answers(self) -> None:
         """Observations came: what was answered before holds no longer."""
-        self._open = None
+        self._standing = None
 
     @property
     def filter(self) -> run_length.RunLength:
@@ -238,11 +272,33 @@ class LeftToRight:
         """Every segment is a state of its own."""
         return change_points + 1
 
+    @property
+    def standing(self) -> Standing:
+        """Where the stream stands, after its first observation: found by one compiled call, however much is asked."""
+        if self._standing is None:
+            cap, lag = len(self.filter.start), len(self.filter.record_slot)
+            starts, weights, changes = np.empty(cap, dtype=np.int64), np.empty(cap), np.empty((lag + 1, 4))
+            count, n_changes, since, position = _describe(self.hazard, self.filter, starts, weights, changes)
+            found = [smoothing.change_point(row) for row in changes[:n_changes]]
+            self._standing = Standing(
+                self.time, starts[:count].tolist(), weights[:count].tolist(), found, since, position
+            )
+        return self._standing
+
     def starts(self) -> tuple[np.ndarray, np.ndarray]:
         """The posterior of the current segment's start: indices, ascending, and probabilities."""
-        order = self.filter.order[: self.filter.clock[COUNT]]
-        weights = self.filter.weight[order]
-        return self.filter.start[order], weights / weights.sum()
+        return np.array(self.standing.starts), np.array(self.standing.weights)
+
+    def run_length(self, quantiles: Sequence[float]) -> tuple[int, ...]:
+        """Quantiles of the number of observations in the current segment."""
+        time, starts, weights, *_ = self.standing
+        cumulative = list(itertools.accumulate(reversed(weights)))  # from the newest on
+        places = [min(bisect_left(cumulative, quantile), len(starts) - 1) for quantile in quantiles]
+        return tuple(time - starts[-1 - place] for place in places)
+
+    def start_probability(self, first: int) -> float:
+        """P(the current segment began with observation ``first`` or later)."""
+        return math.fsum(self.standing.weights[bisect_left(self.standing.starts, first) :])
 
     def change_probability(self) -> np.ndarray:
         """P(a segment starts at t | y) over the lag, oldest first."""
@@ -250,34 +306,19 @@ class LeftToRight:
 
     def open_change_points(self) -> list[ChangePoint]:
         """The change points of the most probable path that are not settled yet."""
-        if self._open is None:
-            self._open = self._find_open()
-        return list(self._open)
-
-    def _find_open(self) -> list[ChangePoint]:
-        path = smoothing.most_probable_path(self.filter)
-        first = max(0, self.time - len(self.filter.record_slot))
-        probability = self.change_probability()
-        found = []
-        for i, index in enumerate(path.tolist()):
-            if index > max(self.filter.clock[run_length.CONSIDERED], first - 1, 0):
-                total, low, high = smoothing.describe_change(probability, first, path, i)
-                if total >= smoothing.LEAST_PROBABILITY:
-                    found.append(ChangePoint(index, float(total), int(low), int(high)))
-        return found
+        return list(self.standing.changes)
 
     def state(self, change_points: list[ChangePoint], make_rng: Callable[[], np.random.Generator]) -> StateEstimate:
         """The segment that the most probable path is in. Every segment is a state of its own, named by its start."""
-        since = int(smoothing.most_probable_path(self.filter)[-1])
+        _, starts, weights, _, since, position = self.standing
         low = high = since
         if change_points and change_points[-1].index == since:
             low, high = change_points[-1].low, change_points[-1].high
-        starts, weights = self.starts()
-        position = int(np.argmax(self.filter.start[: self._count] == since))
+        first, last = bisect_left(starts, low), bisect_left(starts, high + 1)
         return StateEstimate(
             id=since,
             since=since,
-            probability=float(weights[(starts >= low) & (starts <= high)].sum()),
+            probability=math.fsum(weights[first:last]),
             parameters=forecasting.estimate(self.emission, self.memory, position, make_rng),
             visits=1,
         )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -19,7 +19,6 @@ from ishsmm_stream.online.transitions import fill_log_row
 
 # Change points are settled, where they are due, once in so many observations.
 SETTLE_EVERY = 16
-_PARAMETER_DRAWS = 200
 _MOST_PATHS = 500  # of a forecast: each is simulated step by step
 
 
@@ -83,6 +82,18 @@ class Recurring:
         starts, weights = beliefs.run_starts(self.chains)
         return starts, weights / weights.sum()
 
+    def run_length(self, quantiles: Sequence[float]) -> tuple[int, ...]:
+        """Quantiles of the number of observations in the current segment."""
+        starts, weights = self.starts()
+        newest_first = starts[::-1]
+        places = np.searchsorted(np.cumsum(weights[::-1]), quantiles).tolist()
+        return tuple(self.time - int(newest_first[min(place, len(starts) - 1)]) for place in places)
+
+    def start_probability(self, first: int) -> float:
+        """P(the current segment began with observation ``first`` or later)."""
+        starts, weights = self.starts()
+        return float(weights[starts >= first].sum())
+
     def change_probability(self) -> np.ndarray:
         """P(a change at t | y) over the lag, oldest first."""
         return np.minimum(beliefs.change_probability(self.chains, self.lag), 1.0)
@@ -129,13 +140,7 @@ class Recurring:
         """The state of most weight, the same id whenever it returns."""
         now = beliefs.current_state(self.chains)
         stats, _ = beliefs.state_stats(self.chains, now.uid)
-        params = np.empty(emissions.params_size(self.emission))
-        rng, draws = make_rng(), []
-        for _ in range(_PARAMETER_DRAWS):
-            emissions.draw_parameters(self.emission, stats, rng, params)
-            draws.append(emissions.describe(self.emission, params))
-        names = emissions.parameter_names(self.emission)
-        parameters = dict(zip(names, np.nanmedian(draws, axis=0).tolist(), strict=True))
+        parameters = emissions.median_parameters(self.emission, stats, make_rng())
         return StateEstimate(now.uid, now.since, now.probability, parameters, now.visits)
 
     def simulate(self, steps: int, draws: int, recent: np.ndarray, rng: np.random.Generator) -> np.ndarray:

@@ -18,6 +18,7 @@ starts are kept in *slots* as long as something refers to them.
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -30,6 +31,8 @@ from ishsmm_stream.online import predictors
 TIME, COUNT, CONSIDERED, SLOTS_USED, LAST_READING, GAP_BEGAN, GAP_ENDED = range(7)
 LOG_EVIDENCE, DISCARDED = range(2)
 NOBODY = -1
+# What every observation passes through is one piece of code: a fifth faster than calls from one to the next.
+inlined_kernel = functools.partial(kernel, inlined=True)
 LIFT_EVERY = 256
 LEAST_SHARE_OF_A_HAZARD = 1e-230
 
@@ -105,7 +108,7 @@ def at(filters, i):
     )
 
 
-@kernel
+@inlined_kernel
 def _rounded(value):
     """``value`` to 16 bits: the memory of the lag need not be more exact, and snapshots stay small."""
     shifted = value * 137438953473.0  # 2^37 + 1, Veltkamp's splitting of 53 bits
@@ -146,7 +149,7 @@ def _free_slots(filter):
     filter.clock[SLOTS_USED] = used
 
 
-@kernel
+@inlined_kernel
 def _age_by_learned_hazard(hazard, t, start, mass, weight, count, newborn):
     """Split every hypothesis into what goes on and what ends; the latter is the newborn's mass."""
     grid = hazard.grid
@@ -165,7 +168,7 @@ def _age_by_learned_hazard(hazard, t, start, mass, weight, count, newborn):
         newborn[g] *= grid[g]
 
 
-@kernel
+@inlined_kernel
 def _age_by_duration(duration, hazard, t, start, mass, weight, count, newborn, ending):
     """The same where the hazard depends on the age; ``ending`` is what each hypothesis gives to the newborn."""
     newborn[0] = 0.0
@@ -176,7 +179,7 @@ def _age_by_duration(duration, hazard, t, start, mass, weight, count, newborn, e
         weight[i] = mass[i, 0]
 
 
-@kernel
+@inlined_kernel
 def _record_parents(filter, t, slot, shares, total, least_share):
     """Remember who can have preceded the start ``t``: everybody with at least ``least_share`` of the largest share, and
     where that is more than there is room for, the heaviest."""
@@ -216,7 +219,7 @@ def _record_parents(filter, t, slot, shares, total, least_share):
     filter.record_slot[record] = slot
 
 
-@kernel
+@inlined_kernel
 def _lightest(weight, count):
     lightest = 0
     for i in range(1, count):
@@ -225,7 +228,7 @@ def _lightest(weight, count):
     return lightest
 
 
-@kernel
+@inlined_kernel
 def _take_position(filter):
     """A position for the newborn: a free one, or that of the lightest hypothesis. It comes last in ``order``."""
     count = filter.clock[COUNT]
@@ -244,7 +247,7 @@ def _take_position(filter):
     return position
 
 
-@kernel
+@inlined_kernel
 def _begin(hazard, filter, newborn, t, slot):
     """Write the newborn hypothesis that starts at ``t``; returns its position."""
     top = 0.0
@@ -273,7 +276,7 @@ def _lift_logs(filter):
         filter.slot_log[slot] = float(filter.slot_log[slot]) - top
 
 
-@kernel
+@inlined_kernel
 def _give_birth(emission, duration, hazard, filter, memory, t, least_share, is_still):
     """Age every hypothesis by one observation and instantiate the one that starts at ``t``; where the stream stands
     still nobody ages and what starts has no mass."""
@@ -326,7 +329,7 @@ def _give_birth(emission, duration, hazard, filter, memory, t, least_share, is_s
     predictors.open_next(emission, memory, position)
 
 
-@kernel
+@inlined_kernel
 def _add_up(mass, weight, count):
     """weight <- mass summed over the grid."""
     for i in range(count):
@@ -337,7 +340,7 @@ def _add_up(mass, weight, count):
         weight[i] = total
 
 
-@kernel
+@inlined_kernel
 def _weigh(filter, likelihood, log_top):
     """Multiply every mass with its hypothesis's likelihood (divided by e^log_top) and normalise."""
     count = filter.clock[COUNT]
@@ -367,7 +370,7 @@ def _weigh(filter, likelihood, log_top):
     filter.amounts[LOG_EVIDENCE] += log_top + math.log(total)
 
 
-@kernel
+@inlined_kernel
 def _note_gap(filter, y, row):
     """Note a gap that takes up most of the lag: a change in it comes to light when it has all but left the lag."""
     for channel in range(y.shape[1]):
@@ -380,7 +383,7 @@ def _note_gap(filter, y, row):
     clock[LAST_READING] = clock[TIME]
 
 
-@kernel
+@inlined_kernel
 def advance(emission, duration, hazard, filter, memory, y, row, is_still, least_share, likelihood):
     """Take observation ``row`` of ``y`` in; where it ``is_still`` time passes and nothing else happens.
     ``likelihood`` is room for one number a hypothesis."""

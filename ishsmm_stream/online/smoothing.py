@@ -10,6 +10,7 @@ import numpy as np
 
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online.hazard import risks_survived
+from ishsmm_stream.online.results import ChangePoint
 from ishsmm_stream.online.run_length import CONSIDERED, COUNT, GAP_BEGAN, GAP_ENDED, NOBODY, TIME
 
 LEAST_PROBABILITY = 0.5  # of a change point that is listed
@@ -69,15 +70,17 @@ def change_probability(hazard, filter):
 
 @kernel
 def most_probable_path(filter):
-    """The starts of the most probable segmentation within the lag, ascending; the one before the lag comes first."""
+    """The starts of the most probable segmentation within the lag, ascending; the one before the lag comes first. Never
+    empty: where data beyond doubles leave only paths of probability 0, the heaviest hypothesis is on it."""
     time = filter.clock[TIME]
     oldest = max(0, time - filter.record_slot.shape[0])
-    best, slot = -np.inf, NOBODY
+    best, chosen = -np.inf, 0
     for i in range(filter.clock[COUNT]):
         if filter.weight[i] > 0.0:
             value = math.log(filter.weight[i]) + float(filter.slot_log[filter.slot[i]])
-            if value > best:
-                best, slot = value, filter.slot[i]
+            if value > best or (value == best and filter.weight[i] > filter.weight[chosen]):
+                best, chosen = value, i
+    slot = filter.slot[chosen]
     path = np.empty(filter.record_slot.shape[0] + 1, dtype=np.int64)
     length = 0
     while slot != NOBODY:
@@ -125,8 +128,8 @@ def describe_change(probability, first, path, i):
     return total, five, ninety_five
 
 
-class Settled(NamedTuple):
-    """Columns of a settled change point in its buffer."""
+class ChangeColumns(NamedTuple):
+    """Columns of a change point in a buffer."""
 
     index: int  # type: ignore[assignment]
     probability: int
@@ -134,7 +137,39 @@ class Settled(NamedTuple):
     high: int
 
 
-SETTLED = Settled(0, 1, 2, 3)
+CHANGE = ChangeColumns(0, 1, 2, 3)
+
+
+def change_point(row: np.ndarray) -> ChangePoint:
+    """The change point that a buffer's row holds."""
+    index, probability, low, high = row.tolist()
+    return ChangePoint(int(index), probability, int(low), int(high))
+
+
+@kernel
+def _write_change(changes, row, index, probability, low, high):
+    changes[row, CHANGE.index] = index
+    changes[row, CHANGE.probability] = probability
+    changes[row, CHANGE.low] = low
+    changes[row, CHANGE.high] = high
+
+
+@kernel
+def open_changes(hazard, filter, path, changes):
+    """Write the change points of the most probable ``path`` that are not settled yet to ``changes``; returns how many
+    rows are filled."""
+    first = max(0, filter.clock[TIME] - filter.record_slot.shape[0])
+    probability = np.zeros(0)
+    written = 0
+    for i in range(path.shape[0]):
+        if path[i] > max(filter.clock[CONSIDERED], first - 1, 0):
+            if probability.shape[0] == 0:  # often there is nothing to describe, and this is most of the work
+                probability = change_probability(hazard, filter)
+            total, low, high = describe_change(probability, first, path, i)
+            if total >= LEAST_PROBABILITY:
+                _write_change(changes, written, path[i], total, low, high)
+                written += 1
+    return written
 
 
 @kernel
@@ -187,9 +222,6 @@ def settle(hazard, filter, settled, written):
                 total, low, high = describe_change(probability, first, path, i)
             filter.clock[CONSIDERED] = max(path[i], high)  # should its place still move, it is the same change
             if total >= LEAST_PROBABILITY:
-                settled[written, SETTLED.index] = path[i]
-                settled[written, SETTLED.probability] = total
-                settled[written, SETTLED.low] = low
-                settled[written, SETTLED.high] = high
+                _write_change(settled, written, path[i], total, low, high)
                 written += 1
     return written

@@ -18,17 +18,18 @@ from pathlib import Path
 from typing import NamedTuple
 
 import msgspec
+import numpy as np
 
 import ishsmm_stream as hs
 from service import mapping as mappings
 from service import messages
+from service.kafka.input import partition_of
 from service.mapping import Decoder
 from service.partition import Output, Partition, Record, Rules, dead_letter, decode_with
 from service.readings import BadRecord, encode_reading
 from service.settings import RecordMapping, Rule, Settings
 from service.store import Store
 from service.track import Track
-from service.worker import partition_of
 
 _RECORDS_AT_ONCE = 5000
 # Settled change points that a detector remembers, for the pictures; no part of the inference.
@@ -131,10 +132,10 @@ class _Recorded(Track):
 
     followed: Followed
 
-    def remember(self, rows: list[tuple[float, ...]], times: list[int]) -> None:
-        self.followed.times.extend(times)
+    def remember(self, rows: np.ndarray, times: np.ndarray) -> None:
+        self.followed.times.extend(times.tolist())
         self.followed.channels = self.channels
-        self.followed.values.extend(itertools.chain.from_iterable(rows))
+        self.followed.values.extend(rows.ravel().tolist())
         super().remember(rows, times)
 
 

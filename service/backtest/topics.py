@@ -29,7 +29,7 @@ class TopicRecords:
         self._places = [(topic, number) for topic in topics for number in range(counts[topic])]
 
     def __iter__(self) -> Iterator[Any]:
-        with ChangelogReader(self._connection) as reader:
+        with ChangelogReader(self._connection, quickly=True) as reader:
             try:
                 if not self._merged:
                     for place in self._places:

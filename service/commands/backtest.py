@@ -132,8 +132,8 @@ class _Tries:
 
     def _topics(self, settings: Settings) -> _Source:
         from service.backtest.topics import TopicRecords, topics_that_match
+        from service.kafka.input import connection_of, reads_directly
         from service.mapping import decoder
-        from service.worker import connection_of, reads_directly
 
         arguments, connection = self._arguments, connection_of(settings)
         begin, end = _moment("--from", arguments.begin), _moment("--to", arguments.end)

@@ -34,11 +34,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Send, and say what was acknowledged; 1 where not everything was."""
+    from service.kafka.input import connection_of
     from service.produce import Pace, check_pace, create_topic, produce
     from service.progress import Progress
     from service.settings import load
     from service.sources.arguments import FileRecords, file_source
-    from service.worker import connection_of
 
     settings = load(arguments.config, os.environ)
     if arguments.topic is None and settings.kafka.topics_pattern is not None:

@@ -17,9 +17,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Send, and print what was planted."""
     from service.demo import produce
+    from service.kafka.input import connection_of
     from service.settings import load
     from service.tail import Printer
-    from service.worker import connection_of
 
     if not 0.0 < arguments.rate <= 1000.0:
         raise ValueError(f"--rate takes readings a second between 0 and 1000, got {arguments.rate:g}")

@@ -54,8 +54,8 @@ def _events(
     """Events with their times, and what people say of them."""
     if settings.source.is_kafka:
         from service.kafka.control import ControlFollower
+        from service.kafka.input import connection_of
         from service.tail import follow_dated
-        from service.worker import connection_of
 
         connection = connection_of(settings)
         control = ControlFollower(connection, settings.topics.control)

@@ -31,7 +31,7 @@ def run(arguments: argparse.Namespace) -> int:
 def create(settings: Settings) -> list[str]:
     """Create the topics, each with as many partitions as the topic whose sensors they are about; a line for each."""
     from service.kafka import topics
-    from service.worker import connection_of, reads_directly, sensor_topic
+    from service.kafka.input import connection_of, reads_directly, sensor_topic
 
     connection, names = connection_of(settings), settings.topics
     if reads_directly(settings):

@@ -19,7 +19,7 @@ from service.store import Saved
 
 
 class Position(NamedTuple):
-    """How far the worker has come; as ``service.worker.Commit``, with the offset."""
+    """How far the worker has come; as ``service.kafka.input.Commit``, with the offset."""
 
     next_offset: int
     unsaved_from: int  # from here to the next offset the intake is replayed at a restore

@@ -33,11 +33,11 @@ from service.embedded.fleet import EmbeddedFleet
 from service.embedded.intake import Intake, IntakeRecord
 from service.metrics import Metrics
 from service.metrics import server as metrics_server
-from service.partition import Partition, Rules
+from service.partition import Partition, Rules, take_all
 from service.readings import Reading
 from service.settings import RecordMapping, Settings
 from service.sinks import open_sink
-from service.upkeep import Upkeep, warm_up
+from service.upkeep import Upkeep, settle_interpreter, warm_up
 
 log = logging.getLogger(__name__)
 
@@ -80,6 +80,7 @@ class Worker:
     def run(self) -> None:
         """Work until told to stop, or until the sources have ended where the settings say so."""
         warm_up(self.settings, helpers=(os.cpu_count() or 1) - 1)
+        settle_interpreter()
         if self._stopping.is_set():
             return
         with ExitStack() as closing:
@@ -183,7 +184,7 @@ class Worker:
         with self._lock:
             self._control.poll()
             forgotten = partition.forget()
-            outputs, counts = partition.take(records)
+            (outputs,), counts = take_all([(partition, records)], threads=self.settings.worker.inference_threads)
             snapshots = self._upkeep.due_snapshots(save_all).get(_PARTITION, [])
             if not records and not snapshots and not forgotten:
                 self._fleet.hear()

@@ -22,9 +22,10 @@ class ReadStalled(Exception):
 
 
 class ChangelogReader:
-    """Reads one partition after the other; kept open, as connecting takes longer than reading a small one."""
+    """Reads one partition after the other; kept open, as connecting takes longer than reading a small one.
+    ``quickly``: for many records, see ``unpack_quickly``."""
 
-    def __init__(self, connection: Connection) -> None:
+    def __init__(self, connection: Connection, quickly: bool = False) -> None:
         self._probe = connection.build(KafkaConsumer, isolation_level="read_uncommitted", metrics_enabled=False)
         self._consumer = connection.build(
             KafkaConsumer,
@@ -36,7 +37,8 @@ class ChangelogReader:
             fetch_max_wait_ms=100,
             metrics_enabled=False,
         )
-        unpacking.unpack_quickly(self._consumer)
+        if quickly:
+            unpacking.unpack_quickly(self._consumer)
 
     def beginning(self, topic: str, partition: int) -> int:
         """The first offset that the partition still has."""

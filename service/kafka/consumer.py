@@ -70,7 +70,8 @@ class Subscription:
     """A member of a consumer group.
 
     ``start_from`` is where partitions begin that have no commit yet: earliest, latest, or a time in epoch milliseconds.
-    Those of the topics in ``from_earliest`` always begin at their first record.
+    Those of the topics in ``from_earliest`` always begin at their first record. ``quickly``: for thousands of records a
+    second, see ``unpack_quickly``.
     """
 
     def __init__(
@@ -86,6 +87,7 @@ class Subscription:
         max_poll_records: int = 5_000,
         session_timeout_ms: int = 10_000,
         heartbeat_interval_ms: int = 1_000,
+        quickly: bool = False,
         **settings: Any,
     ) -> None:
         if isinstance(start_from, str) and start_from not in (EARLIEST, LATEST):
@@ -123,7 +125,8 @@ class Subscription:
         )
         guards.finish_rejoining(self._consumer)
         guards.keep_late_answers(self._consumer)
-        unpack_quickly(self._consumer)
+        if quickly:
+            unpack_quickly(self._consumer)
         self._listener = _Listener(self._consumer)
         if pattern is not None:
             self._consumer.subscribe(pattern=pattern, listener=self._listener)

@@ -15,10 +15,10 @@ from service.kafka.changelog import ReadStalled
 from service.kafka.connection import ConnectionProblem
 from service.kafka.control import ControlFollower
 from service.kafka.events import KafkaEvents
+from service.kafka.input import connection_of
 from service.settings import Settings
 from service.settings.sinks import SinkSettings
 from service.sinks import open_sink
-from service.worker import connection_of
 
 log = logging.getLogger(__name__)
 

@@ -12,10 +12,10 @@ from service.control import ControlLog
 from service.kafka import topics as kafka_topics
 from service.kafka.changelog import ChangelogReader
 from service.kafka.control import KafkaControl
+from service.kafka.input import connection_of, partition_of, reads_directly
 from service.partition import read_changelog_value
 from service.settings import Settings
 from service.tail import follow
-from service.worker import connection_of, partition_of, reads_directly
 
 
 class KafkaDesk:

@@ -28,12 +28,12 @@ from service.kafka.changelog import ReadStalled
 from service.kafka.connection import REQUEST_MS, ConnectionProblem
 from service.kafka.control import ControlFollower, NameFollower
 from service.kafka.incidents import IncidentWriter, group_of, transactional_id_of
+from service.kafka.input import connection_of
 from service.metrics.view import ViewMetrics
 from service.settings import Settings
 from service.view.people import FleetDesk, People
 from service.view.routes import Front
 from service.view.view import View
-from service.worker import connection_of
 
 log = logging.getLogger(__name__)
 

@@ -105,7 +105,9 @@ class Metrics:
             _AGES,
         )
         self.inference_step_seconds = histogram(
-            "ishsmm_inference_step_seconds", "Detectors' time for a reading, the mean of a cycle", _STEPS
+            "ishsmm_inference_step_seconds",
+            "The worker's time for inference and its messages, a reading, the mean of a cycle",
+            _STEPS,
         )
         self.restore_seconds = histogram("ishsmm_restore_seconds", "How long restores of partitions took", _RESTORES)
         self.discarded_mass = histogram(

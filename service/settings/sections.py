@@ -188,6 +188,8 @@ class Worker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     # the longest cycle; one that holds a change ends at once
     cycle_s: Seconds = 0.1
     poll_records: AtLeastOne = 10_000
+    # detectors of a large cycle work on so many threads beside the worker's own; results are the same with 0
+    inference_threads: Annotated[int, Meta(ge=0, le=64)] = 2
     transaction_timeout_s: Seconds = 15.0
     # the process ends when a cycle takes longer than this
     watchdog_s: Seconds = 60.0

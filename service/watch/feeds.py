@@ -23,8 +23,8 @@ def feed(
     """The messages of the configured service. ``earlier``: begin with the last events that are there."""
     if not settings.source.is_kafka:
         return _from_database(settings, with_states, earlier, is_over)
+    from service.kafka.input import connection_of
     from service.tail import follow_several
-    from service.worker import connection_of
 
     last: dict[str, int | None] = {settings.topics.states: None} if with_states else {}
     last[settings.topics.events] = _EARLIER if earlier else 0

@@ -20,6 +20,7 @@ from service.api.openapi import document
 from service.api.posterior import posterior
 from service.api.recent import RecentEvents
 from service.api.server import ApiServer
+from service.inference import take
 from service.metrics import Metrics
 from service.readings import Reading
 from service.settings import Rule, Settings
@@ -92,7 +93,7 @@ def track(name, values, **rule):
     for i, value in enumerate(values):
         reading = Reading(name, (1_700_000_000 + i) * 1_000_000, (value,))
         accepted.append((reading.time, reading.values, made.judge(reading, -1)))
-    made.take(accepted)
+    take(made, accepted)
     return made
 
 

@@ -20,6 +20,7 @@ from service.embedded import feeds as feeds_module
 from service.embedded import tables
 from service.embedded.intake import Intake
 from service.embedded.show import introduction
+from service.inference import take
 from service.readings import Reading
 from service.sources import plant
 from service.track import Track, prepare_rule, tally
@@ -65,7 +66,7 @@ def alone(readings, settings):
             if sensor == name:
                 reading = Reading(sensor, time * 1_000_000, (value,))
                 taken.append((reading.time, reading.values, track.judge(reading, -1)))
-        found[name] = [messages.encode(event) for event in track.take(taken).events]
+        found[name] = [messages.encode(event) for event in take(track, taken).events]
     return found
 
 

@@ -5,13 +5,15 @@ from __future__ import annotations
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from kafka import KafkaConsumer
+from kafka import KafkaConsumer, KafkaProducer
 from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
+from kafka.record.legacy_records import LegacyRecordBatchBuilder
+from kafka.record.memory_records import MemoryRecords
 from kafka.structs import TopicPartition
 
 from service.kafka.producer import Transactions
-from service.kafka.unpacking import unpack, unpack_quickly
+from service.kafka.unpacking import _PartitionRecords, unpack, unpack_quickly
 
 PLACE = TopicPartition("topic", 3)
 GZIP = 1
@@ -72,23 +74,62 @@ def test_aborted_transactions_gaps_and_ends_of_transactions_are_passed_over_as_b
             producer._outbox.producer.commit_transaction()
     producer.close()
 
-    def read(isolation: str, quickly: bool) -> list[tuple]:
-        consumer = connection.build(
-            KafkaConsumer, isolation_level=isolation, auto_offset_reset="earliest", max_poll_records=2
-        )
-        if quickly:
-            unpack_quickly(consumer)
-        place = TopicPartition(name, 0)
-        consumer.assign([place])
-        found: list[tuple] = []
-        end = consumer.end_offsets([place])[place]
-        while consumer.position(place) < end:
-            for batch in consumer.poll(timeout_ms=200).values():
-                found += [(one.topic, one.partition, one.offset, one.timestamp, one.key, one.value) for one in batch]
-        consumer.close()
-        return found
-
     for isolation, expected in (("read_committed", 9), ("read_uncommitted", 18)):
-        ours = read(isolation, quickly=True)
+        ours, theirs = (
+            [
+                (one.topic, one.partition, one.offset, one.timestamp, one.key, one.value)
+                for one in read_all(connection, name, quickly, isolation_level=isolation, max_poll_records=2)
+            ]
+            for quickly in (True, False)
+        )
         assert len(ours) == expected
-        assert ours == read(isolation, quickly=False)
+        assert ours == theirs
+
+
+def read_all(connection, name: str, quickly: bool = True, **settings) -> list[tuple]:
+    """All records of a topic of one partition, unpacked quickly or as the client does it."""
+    consumer = connection.build(KafkaConsumer, auto_offset_reset="earliest", **settings)
+    if quickly:
+        unpack_quickly(consumer)
+    place = TopicPartition(name, 0)
+    consumer.assign([place])
+    found: list[tuple] = []
+    end = consumer.end_offsets([place])[place]
+    while consumer.position(place) < end:
+        for batch in consumer.poll(timeout_ms=200).values():
+            found += batch
+    consumer.close()
+    return found
+
+
+@pytest.mark.parametrize("codec", ["gzip", "snappy", "lz4", "zstd"])
+def test_compressed_topics_are_read(connection, topic, codec):
+    name = topic()
+    producer = connection.build(KafkaProducer, compression_type=codec, linger_ms=50)
+    sent = [(b"sensor-%d" % (i % 7), b'{"value":%d}' % i) for i in range(3000)]
+    for key, value in sent:
+        producer.send(name, value, key, partition=0)
+    producer.flush()
+    producer.close()
+    assert [(record.key, record.value) for record in read_all(connection, name)] == sent
+
+
+@pytest.mark.parametrize("magic", [0, 1])
+@pytest.mark.parametrize("compression", [0, GZIP])
+def test_formats_from_before_kafka_0_11_are_read(monkeypatch, magic, compression):
+    builder = LegacyRecordBatchBuilder(magic, compression, 10**6)
+    written = [(b"key", b"one"), (None, b"two"), (b"key", None)]
+    for offset, (key, value) in enumerate(written):
+        builder.append(offset, 1_700_000_000_000 + offset, key, value)
+    records = MemoryRecords(bytes(builder.build()))
+    unpacked = object.__new__(_PartitionRecords)
+    unpacked.check_crcs, unpacked.records_read, unpacked.bytes_read = True, 0, 0
+    monkeypatch.setattr(_PartitionRecords, "drain", lambda self: None)
+    unpacked._next_inline_exception, unpacked.next_fetch_offset = None, 0
+    unpacked.record_iterator = unpacked._unpack_records(PLACE, records, None, None)
+    found = unpacked.take()
+    began = 1_700_000_000_000
+    assert found == [
+        ("topic", 3, offset, began + offset if magic else -1, key, value) for offset, (key, value) in enumerate(written)
+    ]
+    assert unpacked.next_fetch_offset == 3

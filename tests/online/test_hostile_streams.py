@@ -366,3 +366,18 @@ def test_the_number_of_states_counts_changes_that_are_no_longer_kept():
     detector, _ = fed(y, keep=5)
     assert len(detector.alarms) == 5
     assert detector.n_states == 40
+
+
+@pytest.mark.parametrize("settings", [{"hazard": hs.priors.Beta(1.0, 500.0), "min_dwell": 4}, {}])
+def test_data_that_rule_out_every_path_leave_answers(settings):
+    """A jump beyond doubles while no segment may end yet: every segmentation has probability 0."""
+    duration = hs.durations.Geometric(1.0, 10.0) if settings else hs.durations.Fixed(5)
+    detector = hs.OnlineDetector(hs.ilr(hs.emissions.Poisson(1.0, 1.0), duration), **settings)
+    for value in (3000.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0):
+        detector.update(value)
+        state = detector.state
+        assert 0 <= state.since < detector.time
+        assert 0.0 <= state.probability <= 1.0
+        assert 1 <= min(detector.run_length()) <= max(detector.run_length()) <= detector.time
+        assert 0.0 <= detector.change_probability(3) <= 1.0
+        assert detector.n_states >= 1

@@ -7,7 +7,7 @@ import pytest
 from scipy import special
 
 import ishsmm_stream as hs
-from ishsmm_stream.online import adaptive
+from ishsmm_stream.online import adaptive, run_length, smoothing
 from ishsmm_stream.online.hazard import duration_hazard, learned_hazard
 from online import engines, oracles
 
@@ -193,3 +193,39 @@ def test_the_outlier_branch_equals_its_density_summed_over_segmentations(mean):
     np.testing.assert_allclose(engine.change_probability(), exact.change_probability, rtol=0.0, atol=SMOOTHED)
     without = oracles.constant_hazard(oracles.block_marginals(y, prior), hazard.grid, hazard.prior)
     assert np.abs(without.change_probability - exact.change_probability).max() > 0.5, "the outliers must matter"
+
+
+def test_where_a_stream_stands_is_found_by_one_kernel_as_by_hand():
+    """Posterior of the start, open change points and the most probable segment, beside what plain Python makes of the
+    filter's arrays."""
+    rng = np.random.default_rng(4)
+    detector = hs.OnlineDetector()
+    seen_open = 0
+    for _ in range(60):
+        detector.update_many(rng.normal(rng.choice([0.0, 0.0, 6.0]), 1.0, int(rng.integers(5, 40))))
+        engine = detector._engine
+        filter, standing = engine.filter, engine.standing
+        order = filter.order[: filter.clock[run_length.COUNT]]
+        assert standing.starts == filter.start[order].tolist() == sorted(standing.starts)
+        np.testing.assert_allclose(standing.weights, filter.weight[order] / filter.weight[order].sum(), rtol=1e-14)
+        path = smoothing.most_probable_path(filter)
+        assert (standing.time, standing.since) == (engine.time, path[-1])
+        assert filter.start[standing.position] == path[-1]
+        first, probability = max(0, engine.time - len(filter.record_slot)), engine.change_probability()
+        described = [
+            hs.ChangePoint(int(index), *smoothing.describe_change(probability, first, path, i))
+            for i, index in enumerate(path)
+            if index > max(filter.clock[run_length.CONSIDERED], first - 1, 0)
+        ]
+        assert standing.changes == [change for change in described if change.probability >= 0.5]
+        seen_open += len(standing.changes)
+        lengths = engine.time - np.array(standing.starts)
+        for last in (1, 7, 1000):
+            expected = sum(
+                w for w, s in zip(standing.weights, standing.starts, strict=True) if engine.time - s <= last and s
+            )
+            assert detector.change_probability(last) == pytest.approx(expected, abs=1e-15)
+        low, high = detector.run_length(0.05, 0.95)
+        assert sum(w for w, n in zip(standing.weights, lengths, strict=True) if n <= high) >= 0.95 - 1e-12
+        assert sum(w for w, n in zip(standing.weights, lengths, strict=True) if n < low) < 0.05
+    assert seen_open > 5

@@ -3,6 +3,7 @@
 import copy
 import pickle
 import struct
+import zlib
 
 import numpy as np
 import pytest
@@ -212,6 +213,17 @@ def test_another_version_is_refused_by_its_number(data):
     newer = data[:8] + struct.pack("<H", snapshot.VERSION + 1) + data[10:]
     with pytest.raises(hs.SnapshotError, match=f"version {snapshot.VERSION + 1}.*version {snapshot.VERSION}"):
         hs.OnlineDetector.restore(newer)
+
+
+def test_the_number_of_an_earlier_version_does_not_make_it_one(data):
+    with pytest.raises(hs.SnapshotError, match="hold something else"):
+        hs.OnlineDetector.restore(data[:8] + struct.pack("<H", 1) + data[10:])
+
+
+@pytest.mark.parametrize("rest", [b"", b"\x00\x00", struct.pack("<I", 0), struct.pack("<I", 3) + b"abc"])
+def test_a_right_checksum_over_something_else_is_refused(data, rest):
+    with pytest.raises(hs.SnapshotError):
+        hs.OnlineDetector.restore(data[:10] + struct.pack("<I", zlib.crc32(rest)) + rest)
 
 
 def test_bytes_of_any_kind_are_read(data):

@@ -26,7 +26,7 @@ from service.upkeep import compile_kernels
 def versions():
     kernels = [one for one in gc.get_objects() if isinstance(one, Dispatcher)]
     return {f"{one.__module__}.{one.__name__}{signature}" for one in kernels for signature in one.signatures
-            if one.__module__.startswith("ishsmm_stream")}
+            if one.__module__.startswith(("ishsmm_stream", "service"))}
 
 rule = msgspec.json.decode(sys.argv[1], type=Rule)
 if sys.argv[2] == "before":

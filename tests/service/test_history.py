@@ -11,6 +11,7 @@ import pytest
 import ishsmm_stream as hs
 from service import messages
 from service.history import History
+from service.inference import take
 from service.readings import BadRecord, Reading
 from service.settings.rules import Alarms, Rule, Window
 from service.settings.times import TimePolicy
@@ -37,7 +38,7 @@ def feed(track, batch):
             accepted.append((reading.time, values, track.judge(reading, reading.time // 1000)))
         except BadRecord:
             refused += 1
-    published = track.take(accepted)
+    published = take(track, accepted)
     return [messages.encode(message) for message in (*published.events, *published.states)], refused
 
 

@@ -13,8 +13,9 @@ import pytest
 import records
 
 from service import messages
+from service.inference import take
 from service.mapping import decoder
-from service.partition import Partition, Rules, changelog_value, decode_with, read_changelog_value
+from service.partition import Partition, Rules, changelog_value, decode_with, read_changelog_value, take_all
 from service.settings import RecordMapping, Rule, Settings
 from service.settings.rules import DetectorSettings
 from service.settings.times import TimePolicy
@@ -291,7 +292,7 @@ def test_looking_at_a_sensor_changes_nothing_and_shows_what_is_accepted_only(sto
         copy = looked_at.look("s1")
         assert copy is not None
         assert copy.accepted == (at + 40) // 4
-        copy.take([(copy.newest.time + 1, (99.0,), 0)])  # the copy is ours to harm
+        take(copy, [(copy.newest.time + 1, (99.0,), 0)])  # the copy is ours to harm
         looked_at.saved(looked_at.snapshots(time.monotonic() + 1e6, 10**9))
         looked_at.evict(2)
     assert by_sensor(found) == by_sensor(taken(left_alone, records, 40))
@@ -302,3 +303,15 @@ def test_looking_at_a_sensor_changes_nothing_and_shows_what_is_accepted_only(sto
     assert looked_at.look("nobody") is None
     assert "ahead" not in looked_at.last_seen
     other.close()
+
+
+def test_partitions_that_are_taken_together_publish_what_each_would_alone(store, tmp_path):
+    batches = [stream(sensors=30, length=60, seed=seed) for seed in range(3)]
+    batches[1].insert(40, Record(40, BEGIN * 1000, b"s1", b"no reading"))
+    alone = [partition(store).take(batch) for batch in batches]
+    together, counts = take_all([(partition(store), batch) for batch in batches], threads=2)
+    assert together == [outputs for outputs, _ in alone]
+    assert any(output.kind == "events" for output in together[2])
+    assert counts.records == 3 * 1800 + 1
+    assert counts.dead_letters == 1
+    assert counts[:6] == tuple(map(sum, zip(*(one[:6] for _, one in alone), strict=True)))

@@ -5,6 +5,8 @@ import random
 
 import numpy as np
 import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
 from service.messages import rounded
 from service.recent import downsample
@@ -48,3 +50,20 @@ def test_downsampled_readings_keep_order_and_extremes(count):
 def test_of_equal_readings_the_first_stays():
     readings = [(i * 1_000_000, (float(i // 50),)) for i in range(100)]
     assert down(readings) == by_hand(readings)
+
+
+def near_ties(digits, exponent):
+    """Numbers whose seventh digit is a five: their doubles lie above or below, and rounding has to know."""
+    return float(f"{digits}5e{exponent}")
+
+
+sizes = st.floats(allow_nan=False, allow_infinity=False) | st.builds(
+    near_ties, st.integers(-999_999, 999_999), st.integers(-25, 12)
+)
+
+
+@given(st.lists(sizes, min_size=1, max_size=20))
+@settings(deadline=None)
+def test_values_are_rounded_as_everywhere_else_in_messages(values):
+    found = down([(i * 1_000_000, (value,)) for i, value in enumerate(values)])
+    assert [value for _, value in found] == [rounded(value) for value in values]

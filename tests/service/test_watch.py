@@ -12,6 +12,7 @@ from rich.console import Console
 
 from service import cli, messages
 from service.embedded.worker import Worker
+from service.inference import take
 from service.readings import Reading
 from service.settings import Rule
 from service.settings.rules import Alarms
@@ -32,7 +33,7 @@ def published(sensor, levels, rule=Rule(labels={"unit": "bar"}, alarms=Alarms(th
         reading = Reading(sensor, (BEGIN + i) * 1_000_000, (float(value),))
         track.judge(reading, -1)
         accepted.append((reading.time, reading.values, 0))
-    events, states = track.take(accepted)
+    events, states = take(track, accepted)
     return [messages.encode(message) for message in (*events, *states)]
 
 

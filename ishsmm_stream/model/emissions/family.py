@@ -111,6 +111,21 @@ def _block_log_marginal(prior, y):
     return log_marginal(prior, stats)
 
 
+@kernel
+def _draw_many(prior, stats, rng, draws):
+    for i in range(draws.shape[0]):
+        draw_parameters(prior, stats, rng, draws[i])
+
+
+def median_parameters(prior: Any, stats: np.ndarray, rng: np.random.Generator, draws: int = 200) -> dict[str, float]:
+    """Medians of the described parameters, by name, over draws from their posterior given ``stats``."""
+    drawn = np.empty((draws, params_size(prior)))
+    _draw_many(prior, stats, rng, drawn)
+    described = np.array([describe(prior, params) for params in drawn])
+    median = np.nanmedian if np.isnan(described).any() else np.median  # the latter takes a tenth of the time
+    return dict(zip(parameter_names(prior), median(described, axis=0).tolist(), strict=True))
+
+
 def block_log_marginal(prior: Any, y: Any) -> float:
     """ln p(y) of one segment, its parameter integrated out.
 
