@@ -10,7 +10,6 @@ from datetime import datetime
 from typing import TextIO
 
 import msgspec
-from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
@@ -59,10 +58,9 @@ def follow_several(
     None comes whenever nothing more is there for the moment."""
     counts = kafka_topics.partition_counts(connection, last)
     places = [TopicPartition(topic, number) for topic in last for number in range(counts[topic])]
-    consumer = connection.build(
-        KafkaConsumer, isolation_level="read_committed", enable_auto_commit=False, auto_offset_reset="earliest",
-        metrics_enabled=False,
-    )  # fmt: skip
+    consumer = connection.consumer(
+        isolation_level="read_committed", enable_auto_commit=False, auto_offset_reset="earliest"
+    )
     try:
         consumer.assign(places)
         ends = consumer.end_offsets(places, timeout_ms=REQUEST_MS)

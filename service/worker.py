@@ -185,6 +185,7 @@ class Worker:
             start_from=kafka.start_from if start_ms is None else start_ms,
             # other workers may have written to it before its partitions are first given to anybody
             from_earliest=() if self._is_direct else (self._topic,),
+            shared_apart=None if self._is_direct else self._topic,
             group_instance_id=kafka.member or None,
             max_poll_records=self.settings.worker.poll_records,
             quickly=True,

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 from kafka.structs import TopicPartition
 
@@ -278,7 +278,7 @@ def reading(sensor: str, index: int, value: float, start: float = START) -> byte
 
 def end_offsets(connection: Connection, topic: str) -> dict[int, int]:
     """Where the topic ends, open transactions included."""
-    consumer = connection.build(KafkaConsumer, isolation_level="read_uncommitted")
+    consumer = connection.consumer(isolation_level="read_uncommitted")
     try:
         places = [TopicPartition(topic, number) for number in consumer.partitions_for_topic(topic) or ()]
         return {place.partition: end for place, end in consumer.end_offsets(places).items()}
@@ -288,8 +288,8 @@ def end_offsets(connection: Connection, topic: str) -> dict[int, int]:
 
 def records(connection: Connection, topic: str) -> list[Any]:
     """All committed records of a topic, by partition and offset, as somebody else's consumer reads them."""
-    consumer = connection.build(
-        KafkaConsumer, isolation_level="read_committed", auto_offset_reset="earliest", enable_auto_commit=False
+    consumer = connection.consumer(
+        isolation_level="read_committed", auto_offset_reset="earliest", enable_auto_commit=False
     )
     try:
         found: list[Any] = []

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 import threading
 from pathlib import Path
 
@@ -19,7 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Deliver until SIGTERM or Ctrl-C."""
-    from service import logs
+    from service import logs, stopping
     from service.kafka.deliver import deliver
     from service.settings import load
     from service.settings.nearest import nearest
@@ -36,8 +35,7 @@ def run(arguments: argparse.Namespace) -> int:
         if name not in by_name:
             raise ValueError(f"--sink {name!r} is unknown{nearest(name, by_name)}")
     logs.start(arguments.log_level)
-    stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
-    deliver(settings, [by_name[name] for name in dict.fromkeys(wanted)], stopping, arguments.port)
+    over = threading.Event()
+    with stopping.by_signals(over.set):
+        deliver(settings, [by_name[name] for name in dict.fromkeys(wanted)], over, arguments.port)
     return 0

@@ -34,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Send, and say what was acknowledged; 1 where not everything was."""
+    from service import stopping
     from service.kafka.input import connection_of
     from service.produce import Pace, check_pace, create_topic, produce
     from service.progress import Progress
@@ -55,15 +56,12 @@ def run(arguments: argparse.Namespace) -> int:
         names = settings.topics
         print(create_topic(connection, topic, names.partitions, names.replication), file=sys.stderr)
     over = threading.Event()
-    before = signal.signal(signal.SIGINT, lambda *_: over.set())  # what is under way arrives, and is counted
-    try:
-        with Progress(f"{arguments.file.name} -> {topic}") as progress:
-            sent = produce(
-                connection, topic, records, records.decode,
-                pace=pace, now=arguments.now, loop=arguments.loop, wait=over.wait, progress=progress,
-            )  # fmt: skip
-    finally:
-        signal.signal(signal.SIGINT, before)
+    # what is under way at a Ctrl-C arrives, and is counted
+    with stopping.by_signals(over.set, (signal.SIGINT,)), Progress(f"{arguments.file.name} -> {topic}") as progress:
+        sent = produce(
+            connection, topic, records, records.decode,
+            pace=pace, now=arguments.now, loop=arguments.loop, wait=over.wait, progress=progress,
+        )  # fmt: skip
     return _tell(sent, topic)
 
 

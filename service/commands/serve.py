@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
-import types
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -13,8 +11,6 @@ if TYPE_CHECKING:
     from service.embedded.worker import Worker as EmbeddedWorker
     from service.settings import Settings
     from service.worker import Worker
-
-FORCED = 130
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -31,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the worker."""
-    from service import logs
+    from service import logs, stopping
     from service.settings import load
 
     if arguments.embedded and arguments.config is not None:
@@ -43,16 +39,8 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError("--show is for embedded sources; with Kafka, `ishsmm-stream tail` follows the events")
     logs.start(arguments.log_level or ("WARNING" if shows else "INFO"))
     worker = _worker(settings, shows)
-
-    def stop(_number: int, _frame: types.FrameType | None) -> None:
-        # The first signal ends the worker in order, a second one at once, whichever it is.
-        for ending in (signal.SIGTERM, signal.SIGINT):
-            signal.signal(ending, lambda *_: os._exit(FORCED))
-        worker.stop()
-
-    signal.signal(signal.SIGTERM, stop)
-    signal.signal(signal.SIGINT, stop)
-    worker.run()
+    with stopping.by_signals(worker.stop):
+        worker.run()
     return 0
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import signal
 from pathlib import Path
 
 
@@ -19,7 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the fleet until SIGTERM or Ctrl-C."""
     import msgspec
 
-    from service import logs
+    from service import logs, stopping
     from service.settings import load
 
     settings = load(arguments.config, os.environ)
@@ -35,7 +34,6 @@ def run(arguments: argparse.Namespace) -> int:
     logs.start(arguments.log_level)
     view = FleetView(settings)
     print(f"== the page: {view.settings.http.address}/", flush=True)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: view.stop())
-    view.run()
+    with stopping.by_signals(view.stop):
+        view.run()
     return 0

@@ -5,7 +5,6 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 
-from kafka import KafkaConsumer
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
@@ -26,16 +25,14 @@ class ChangelogReader:
     ``quickly``: for many records, see ``unpack_quickly``."""
 
     def __init__(self, connection: Connection, quickly: bool = False) -> None:
-        self._probe = connection.build(KafkaConsumer, isolation_level="read_uncommitted", metrics_enabled=False)
-        self._consumer = connection.build(
-            KafkaConsumer,
+        self._probe = connection.consumer(isolation_level="read_uncommitted")
+        self._consumer = connection.consumer(
             isolation_level="read_committed",
             auto_offset_reset="earliest",
             max_poll_records=5_000,
             fetch_max_bytes=64 * 1024 * 1024,
             max_partition_fetch_bytes=16 * 1024 * 1024,
             fetch_max_wait_ms=100,
-            metrics_enabled=False,
         )
         if quickly:
             unpacking.unpack_quickly(self._consumer)

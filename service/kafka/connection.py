@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TypeVar
 
-from kafka import KafkaAdminClient
+from kafka import KafkaAdminClient, KafkaConsumer
 from kafka.errors import (
     CoordinatorLoadInProgressError,
     CoordinatorNotAvailableError,
@@ -107,6 +107,12 @@ class Connection:
             yield admin
         finally:
             admin.close()
+
+    def consumer(self, **settings: Any) -> KafkaConsumer:
+        """A consumer, guarded."""
+        consumer = self.build(KafkaConsumer, **{"metrics_enabled": False, **settings})
+        guards.ask_new_leaders(consumer)
+        return consumer
 
     def build(self, client: Callable[..., Client], **settings: Any) -> Client:
         """A client of the given class, connected, or a ``ConnectionProblem`` with the reason, in about six seconds.

@@ -31,6 +31,7 @@ from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata,
 
 from service.kafka import guards
 from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
+from service.kafka.sharing import SharedApart
 from service.kafka.unpacking import Record, unpack_quickly
 
 log = logging.getLogger(__name__)
@@ -70,8 +71,9 @@ class Subscription:
     """A member of a consumer group.
 
     ``start_from`` is where partitions begin that have no commit yet: earliest, latest, or a time in epoch milliseconds.
-    Those of the topics in ``from_earliest`` always begin at their first record. ``quickly``: for thousands of records a
-    second, see ``unpack_quickly``.
+    Those of the topics in ``from_earliest`` always begin at their first record. Those of the topic ``shared_apart`` are
+    shared out among the members apart from all others. ``quickly``: for thousands of records a second, see
+    ``unpack_quickly``.
     """
 
     def __init__(
@@ -83,6 +85,7 @@ class Subscription:
         pattern: str | None = None,
         start_from: str | int = LATEST,
         from_earliest: Collection[str] = (),
+        shared_apart: str | None = None,
         group_instance_id: str | None = None,
         max_poll_records: int = 5_000,
         session_timeout_ms: int = 10_000,
@@ -110,7 +113,9 @@ class Subscription:
             **{
                 "group_id": group,
                 "group_instance_id": group_instance_id,
-                "partition_assignment_strategy": (CooperativeStickyAssignor,),
+                "partition_assignment_strategy": (
+                    CooperativeStickyAssignor if shared_apart is None else SharedApart(shared_apart),
+                ),
                 "enable_auto_commit": False,
                 "auto_offset_reset": "none",  # we decide, and say so
                 "isolation_level": "read_committed",
@@ -123,6 +128,7 @@ class Subscription:
                 **settings,
             },
         )
+        guards.ask_new_leaders(self._consumer)
         guards.finish_rejoining(self._consumer)
         guards.keep_late_answers(self._consumer)
         if quickly:

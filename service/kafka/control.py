@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 from typing import Generic, Protocol, TypeVar
 
-from kafka import KafkaConsumer, KafkaProducer
+from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
@@ -36,14 +36,12 @@ class TopicFollower(Generic[_Book]):
         self.book = book
         self._connection = connection
         self._place = TopicPartition(topic, 0)
-        self._consumer = connection.build(
-            KafkaConsumer,
+        self._consumer = connection.consumer(
             isolation_level="read_committed",
             enable_auto_commit=False,
             auto_offset_reset="earliest",
             max_poll_records=_POLL_RECORDS,
             fetch_max_wait_ms=100,  # a question waits behind a fetch that waits for records
-            metrics_enabled=False,
         )
         self._consumer.assign([self._place])
         self._consumer.seek(self._place, 0)

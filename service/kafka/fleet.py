@@ -98,9 +98,9 @@ class FleetView:
 
     def _follow(self, closing: ExitStack) -> None:
         names = self.settings.topics
-        consumer = self._connection.build(
-            KafkaConsumer, isolation_level="read_committed", enable_auto_commit=False, auto_offset_reset="earliest",
-            max_poll_records=_POLL_RECORDS, metrics_enabled=False,
+        consumer = self._connection.consumer(
+            isolation_level="read_committed", enable_auto_commit=False, auto_offset_reset="earliest",
+            max_poll_records=_POLL_RECORDS,
         )  # fmt: skip
         closing.callback(consumer.close)
         counts = kafka_topics.partition_counts(self._connection, [names.states, names.events])

@@ -79,6 +79,24 @@ def keep_late_answers(consumer: kafka.KafkaConsumer) -> None:
     coordinator._do_join_and_sync_async, coordinator._on_join_complete_async = join_once, heard
 
 
+def ask_new_leaders(consumer: kafka.KafkaConsumer) -> None:
+    """Let a question about offsets find a partition's new leader.
+
+    The client asks the node again that said it is not the leader, without a pause and without looking who is, until
+    its time is up: minutes long after leaders have moved. Told that what it knows is out of date, it looks.
+    """
+    fetcher = consumer._fetcher
+    ask = fetcher._send_list_offsets_requests
+
+    async def ask_leaders(timestamps: Any) -> Any:
+        found, refused = await ask(timestamps)
+        if refused:
+            raise kafka.errors.NotLeaderForPartitionError(sorted(refused))
+        return found, refused
+
+    fetcher._send_list_offsets_requests = ask_leaders
+
+
 def position(consumer: kafka.KafkaConsumer, place: TopicPartition) -> int | None:
     """The offset of the next record of a partition that is ours, past the marks at the end of transactions. The
     client's own answer may wait for brokers, and may raise what the next poll has to hear."""

@@ -22,6 +22,7 @@ from kafka.errors import (
     FencedInstanceIdError,
     KafkaError,
     MessageSizeTooLargeError,
+    RebalanceInProgressError,
     TransactionalIdAuthorizationFailedError,
 )
 from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
@@ -293,7 +294,7 @@ class AtLeastOnce:
             return
         try:
             self._subscription.commit(offsets)
-        except CommitFailedError as error:
+        except (CommitFailedError, RebalanceInProgressError) as error:
             raise CycleAborted(f"no longer a member of the group: {_named(error)}") from error
         except FencedInstanceIdError as error:
             raise MemberReplaced("another worker runs under this one's group instance id") from error

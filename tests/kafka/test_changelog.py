@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import time
 
+import local_broker
+from kafka.structs import TopicPartition
 from kafka_helpers import after, committed_values, produce
+from worker_helpers import eventually
 
+from service.kafka import topics
 from service.kafka.changelog import ChangelogReader, read_partition
+from service.kafka.connection import Connection
 from service.kafka.producer import Transactions
 
 
@@ -58,3 +63,30 @@ def test_waits_for_a_transaction_that_is_open_at_the_end(connection, topic, tran
     assert committed_values(connection, name) == [b"before", b"open"]
     assert time.monotonic() - started > 0.9
     producer.close()
+
+
+def test_offsets_are_asked_of_a_new_leader(broker_software, tmp_path):
+    """Where leaders move and connections stay, the client asked the old one until its time was up, again and again."""
+    place = TopicPartition("moving", 0)
+    with local_broker.three_nodes(tmp_path) as cluster:
+        connection = Connection(cluster.bootstrap)
+        topics.create(connection, [topics.TopicSpec("moving", 1, replication=3)])
+        produce(connection, "moving", [b"0", b"1"])
+
+        def leader():
+            with connection.admin() as admin:
+                (told,) = admin.describe_topics(["moving"])
+            return told["partitions"][0]["leader_id"]
+
+        with ChangelogReader(connection) as reader:
+            assert reader.high_watermark("moving", 0) == 2
+            assert reader.is_settled("moving", 0)
+            before = leader()
+            with connection.admin() as admin:
+                admin.alter_partition_reassignments({place: [*({1, 2, 3} - {before}), before]})
+                admin.elect_leaders(0, {"moving": [0]})
+            eventually(lambda: leader() != before)
+            assert reader.high_watermark("moving", 0) == 2
+            assert reader.is_settled("moving", 0)
+            assert reader.beginning("moving", 0) == 0
+            assert [value for _, value, _ in reader.read("moving", 0)] == [b"0", b"1"]
