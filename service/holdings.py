@@ -111,7 +111,6 @@ class Holdings:
         if changes.assigned or changes.revoked:
             self._metrics.rebalances.inc()
             log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
-        self._upkeep.count_sensors()
 
     def _drop(self, number: int) -> None:
         self.partitions.pop(number, None)

@@ -264,6 +264,7 @@ class Worker:
         if self._work(records):
             self.metrics.cycle_seconds.observe(time.monotonic() - started)
         self._upkeep.make_room()
+        self._upkeep.count_sensors()
 
     def _work(self, records: Mapping[Place, Sequence[Record]], save_all: bool = False) -> bool:
         """One transaction: what came, what is due. Returns whether there was any."""

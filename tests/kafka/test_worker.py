@@ -498,7 +498,7 @@ def test_health_readiness_and_metrics_answer(service):
     eventually(lambda: _metric(worker, started, taken) == 240.0, what="readings counted")
     assert _metric(worker, started, "ishsmm_records_total") == 240.0
     assert _metric(worker, started, "ishsmm_partitions") == PARTITIONS
-    assert _metric(worker, started, "ishsmm_sensors") == 4.0
+    eventually(lambda: _metric(worker, started, "ishsmm_sensors") == 4.0, what="sensors counted")
     assert _metric(worker, started, 'ishsmm_readings_total{result="rejected"}') == 0.0
     eventually(lambda: _metric(worker, started, "ishsmm_snapshots_total") >= 4.0, what="snapshots")
     assert _metric(worker, started, "ishsmm_rebalances_total") >= 1.0
