@@ -405,13 +405,13 @@ class OnlineDetector:
         if min(asked) < 0.0 or max(asked) > 1.0:
             raise ValueError(f"a quantile must lie between 0 and 1, got {quantiles!r}")
         engine = self._view()
-        return (0,) * len(asked) if engine is None else engine.run_length(asked)
+        return (0,) * len(asked) if engine is None else engine.starts().run_length(engine.time, asked)
 
     def change_probability(self, last: int) -> float:
         """P(the current segment began within the ``last`` observations); the stream's own beginning is no change."""
         _checks.whole("last", last, 1)
         engine = self._view()
-        return 0.0 if engine is None else engine.start_probability(max(engine.time - last, 1))
+        return 0.0 if engine is None else engine.starts().between(max(engine.time - last, 1))
 
     @property
     def state(self) -> StateEstimate | None:

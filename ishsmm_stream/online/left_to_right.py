@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import functools
-import itertools
-import math
-from bisect import bisect_left
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -19,6 +16,7 @@ from ishsmm_stream.online.hazard import Hazard
 from ishsmm_stream.online.results import ChangePoint, StateEstimate
 from ishsmm_stream.online.rooms import House, Room
 from ishsmm_stream.online.run_length import COUNT, DISCARDED, LOG_EVIDENCE, TIME
+from ishsmm_stream.online.start_posterior import StartPosterior
 
 # The most probable path is searched for change points to settle once in so many observations, in a short lag more
 # often: a change point is looked at while it is in the oldest quarter.
@@ -174,8 +172,7 @@ class Standing(NamedTuple):
     """What a stream has come to with its last observation."""
 
     time: int  # observations seen
-    starts: list[int]  # of the current segment, ascending,
-    weights: list[float]  # and their probabilities
+    starts: StartPosterior
     changes: list[ChangePoint]  # of the most probable path, those that are not settled yet
     since: int  # the start of its last segment
     position: int  # of the hypothesis that began there
@@ -280,25 +277,13 @@ class LeftToRight:
             starts, weights, changes = np.empty(cap, dtype=np.int64), np.empty(cap), np.empty((lag + 1, 4))
             count, n_changes, since, position = _describe(self.hazard, self.filter, starts, weights, changes)
             found = [smoothing.change_point(row) for row in changes[:n_changes]]
-            self._standing = Standing(
-                self.time, starts[:count].tolist(), weights[:count].tolist(), found, since, position
-            )
+            posterior = StartPosterior(starts[:count].tolist(), weights[:count].tolist())
+            self._standing = Standing(self.time, posterior, found, since, position)
         return self._standing
 
-    def starts(self) -> tuple[np.ndarray, np.ndarray]:
-        """The posterior of the current segment's start: indices, ascending, and probabilities."""
-        return np.array(self.standing.starts), np.array(self.standing.weights)
-
-    def run_length(self, quantiles: Sequence[float]) -> tuple[int, ...]:
-        """Quantiles of the number of observations in the current segment."""
-        time, starts, weights, *_ = self.standing
-        cumulative = list(itertools.accumulate(reversed(weights)))  # from the newest on
-        places = [min(bisect_left(cumulative, quantile), len(starts) - 1) for quantile in quantiles]
-        return tuple(time - starts[-1 - place] for place in places)
-
-    def start_probability(self, first: int) -> float:
-        """P(the current segment began with observation ``first`` or later)."""
-        return math.fsum(self.standing.weights[bisect_left(self.standing.starts, first) :])
+    def starts(self) -> StartPosterior:
+        """Where the current segment may have begun."""
+        return self.standing.starts
 
     def change_probability(self) -> np.ndarray:
         """P(a segment starts at t | y) over the lag, oldest first."""
@@ -310,15 +295,14 @@ class LeftToRight:
 
     def state(self, change_points: list[ChangePoint], make_rng: Callable[[], np.random.Generator]) -> StateEstimate:
         """The segment that the most probable path is in. Every segment is a state of its own, named by its start."""
-        _, starts, weights, _, since, position = self.standing
+        _, starts, _, since, position = self.standing
         low = high = since
         if change_points and change_points[-1].index == since:
             low, high = change_points[-1].low, change_points[-1].high
-        first, last = bisect_left(starts, low), bisect_left(starts, high + 1)
         return StateEstimate(
             id=since,
             since=since,
-            probability=math.fsum(weights[first:last]),
+            probability=starts.between(low, high + 1),
             parameters=forecasting.estimate(self.emission, self.memory, position, make_rng),
             visits=1,
         )

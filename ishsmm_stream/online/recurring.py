@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 import numpy as np
 
@@ -15,6 +15,7 @@ from ishsmm_stream.online.alarms import AlarmPolicy, Watch
 from ishsmm_stream.online.chains import CACHES, TIME, make_chains, make_plan
 from ishsmm_stream.online.particle_filter import advance
 from ishsmm_stream.online.results import ChangePoint, StateEstimate
+from ishsmm_stream.online.start_posterior import StartPosterior
 from ishsmm_stream.online.transitions import fill_log_row
 
 # Change points are settled, where they are due, once in so many observations.
@@ -77,22 +78,10 @@ class Recurring:
         """The most probable number of states so far."""
         return beliefs.number_of_states(self.chains)
 
-    def starts(self) -> tuple[np.ndarray, np.ndarray]:
-        """The posterior of the current segment's start: indices, ascending, and probabilities."""
+    def starts(self) -> StartPosterior:
+        """Where the current segment may have begun."""
         starts, weights = beliefs.run_starts(self.chains)
-        return starts, weights / weights.sum()
-
-    def run_length(self, quantiles: Sequence[float]) -> tuple[int, ...]:
-        """Quantiles of the number of observations in the current segment."""
-        starts, weights = self.starts()
-        newest_first = starts[::-1]
-        places = np.searchsorted(np.cumsum(weights[::-1]), quantiles).tolist()
-        return tuple(self.time - int(newest_first[min(place, len(starts) - 1)]) for place in places)
-
-    def start_probability(self, first: int) -> float:
-        """P(the current segment began with observation ``first`` or later)."""
-        starts, weights = self.starts()
-        return float(weights[starts >= first].sum())
+        return StartPosterior(starts.tolist(), (weights / weights.sum()).tolist())
 
     def change_probability(self) -> np.ndarray:
         """P(a change at t | y) over the lag, oldest first."""

@@ -206,8 +206,9 @@ def test_where_a_stream_stands_is_found_by_one_kernel_as_by_hand():
         engine = detector._engine
         filter, standing = engine.filter, engine.standing
         order = filter.order[: filter.clock[run_length.COUNT]]
-        assert standing.starts == filter.start[order].tolist() == sorted(standing.starts)
-        np.testing.assert_allclose(standing.weights, filter.weight[order] / filter.weight[order].sum(), rtol=1e-14)
+        starts, weights = standing.starts
+        assert starts == filter.start[order].tolist() == sorted(starts)
+        np.testing.assert_allclose(weights, filter.weight[order] / filter.weight[order].sum(), rtol=1e-14)
         path = smoothing.most_probable_path(filter)
         assert (standing.time, standing.since) == (engine.time, path[-1])
         assert filter.start[standing.position] == path[-1]
@@ -219,13 +220,11 @@ def test_where_a_stream_stands_is_found_by_one_kernel_as_by_hand():
         ]
         assert standing.changes == [change for change in described if change.probability >= 0.5]
         seen_open += len(standing.changes)
-        lengths = engine.time - np.array(standing.starts)
+        lengths = engine.time - np.array(starts)
         for last in (1, 7, 1000):
-            expected = sum(
-                w for w, s in zip(standing.weights, standing.starts, strict=True) if engine.time - s <= last and s
-            )
+            expected = sum(w for w, s in zip(weights, starts, strict=True) if engine.time - s <= last and s)
             assert detector.change_probability(last) == pytest.approx(expected, abs=1e-15)
         low, high = detector.run_length(0.05, 0.95)
-        assert sum(w for w, n in zip(standing.weights, lengths, strict=True) if n <= high) >= 0.95 - 1e-12
-        assert sum(w for w, n in zip(standing.weights, lengths, strict=True) if n < low) < 0.05
+        assert sum(w for w, n in zip(weights, lengths, strict=True) if n <= high) >= 0.95 - 1e-12
+        assert sum(w for w, n in zip(weights, lengths, strict=True) if n < low) < 0.05
     assert seen_open > 5
