@@ -102,7 +102,9 @@ class Holdings:
             if topic == self._topic:
                 self._drop(number)
         gone = changes.revoked - changes.assigned
-        self._to_restore = {place: at for place, at in self._to_restore.items() if place not in gone}
+        for place in gone:
+            self._to_restore.pop(place, None)
+            self._overdue_at.pop(place, None)
         foreign = [place for place in changes.assigned if place[0] != self._topic]
         for place in changes.revoked:
             self.begun.pop(place, None)

@@ -34,8 +34,10 @@ _KIB = 1024
 # Seconds of CPU; loading a model's kernels takes one, compiling them half a minute.
 _CACHED_WITHIN = 6.0
 # New objects after which Python looks for garbage that refers to itself, and how seldom among older ones. A cycle makes
-# tens of thousands, none of them such garbage: with the usual 700 looking takes a fifth of the worker's time.
-_COLLECT_AFTER = (50_000, 20, 100)
+# tens of thousands, none of them such garbage: with the usual 700 looking takes a fifth of the worker's time. But the
+# client's refused connections are such garbage, a file and 37 objects each: with many more a process whose brokers are
+# away would run out of files.
+_COLLECT_AFTER = (10_000, 20, 100)
 # Seconds that a thread waits for the interpreter: with the usual 5 ms the threads that infer stand still half the time.
 _SWITCH_AFTER = 0.001
 

@@ -12,6 +12,7 @@ them from there.
 
 from __future__ import annotations
 
+import gc
 import logging
 import os
 import socket
@@ -195,6 +196,7 @@ class Worker:
         """A producer; it settles the outcome of the one before it. Waits for brokers that are away."""
         wait = _FIRST_WAIT
         while True:
+            gc.collect()  # a client that is gone or was refused leaves sockets and records in cycles
             try:
                 # a dead letter is larger than the record that it is about
                 room = {"max_request_size": max(_LARGEST_RECORD, self._largest_letter + _FRAMING)}
@@ -258,7 +260,7 @@ class Worker:
     def _take_in(self, records: Mapping[Place, Sequence[Record]], began: float) -> None:
         self._holdings.follow_assignment()
         self._holdings.restore_until(began + _RESTORES_A_CYCLE)
-        self._is_ready = self._holdings.are_restored
+        self._is_ready = self._holdings.are_restored and not self._subscription.unreadable
         started = time.monotonic()
         self._control.poll()
         if self._work(records):

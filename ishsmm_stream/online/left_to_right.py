@@ -171,7 +171,6 @@ def _describe(hazard, filter, starts, weights, changes):
 class Standing(NamedTuple):
     """What a stream has come to with its last observation."""
 
-    time: int  # observations seen
     starts: StartPosterior
     changes: list[ChangePoint]  # of the most probable path, those that are not settled yet
     since: int  # the start of its last segment
@@ -278,7 +277,7 @@ class LeftToRight:
             count, n_changes, since, position = _describe(self.hazard, self.filter, starts, weights, changes)
             found = [smoothing.change_point(row) for row in changes[:n_changes]]
             posterior = StartPosterior(starts[:count].tolist(), weights[:count].tolist())
-            self._standing = Standing(self.time, posterior, found, since, position)
+            self._standing = Standing(posterior, found, since, position)
         return self._standing
 
     def starts(self) -> StartPosterior:
@@ -295,7 +294,7 @@ class LeftToRight:
 
     def state(self, change_points: list[ChangePoint], make_rng: Callable[[], np.random.Generator]) -> StateEstimate:
         """The segment that the most probable path is in. Every segment is a state of its own, named by its start."""
-        _, starts, _, since, position = self.standing
+        starts, _, since, position = self.standing
         low = high = since
         if change_points and change_points[-1].index == since:
             low, high = change_points[-1].low, change_points[-1].high

@@ -111,7 +111,8 @@ class Connection:
     def consumer(self, **settings: Any) -> KafkaConsumer:
         """A consumer, guarded."""
         consumer = self.build(KafkaConsumer, **{"metrics_enabled": False, **settings})
-        guards.ask_new_leaders(consumer)
+        guards.ask_leaders(consumer)
+        guards.read_whatever_comes(consumer)
         return consumer
 
     def build(self, client: Callable[..., Client], **settings: Any) -> Client:

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import logging
 import threading
+import time
 from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -38,6 +39,7 @@ log = logging.getLogger(__name__)
 
 Partition = tuple[str, int]  # topic, number; the client's own TopicPartition is one, too
 EARLIEST, LATEST = "earliest", "latest"
+UNREADABLE_AGAIN = 30.0  # seconds
 
 
 class MemberReplaced(Exception):
@@ -100,6 +102,7 @@ class Subscription:
         self.group = group
         self.start_from = start_from
         self._from_earliest = frozenset(from_earliest)
+        self._unreadable: dict[Partition, float] = {}  # and when to try again (monotonic)
 
         def knowing_its_topics(**settings: Any) -> KafkaConsumer:
             # One that joins before it has heard of its topics is given none of their partitions, for half a minute.
@@ -128,7 +131,8 @@ class Subscription:
                 **settings,
             },
         )
-        guards.ask_new_leaders(self._consumer)
+        guards.ask_leaders(self._consumer)
+        guards.read_whatever_comes(self._consumer)
         guards.finish_rejoining(self._consumer)
         guards.keep_late_answers(self._consumer)
         if quickly:
@@ -142,7 +146,11 @@ class Subscription:
     def poll(self, timeout: float) -> dict[Partition, list[Record]]:
         """Records of the partitions that are not paused; returns within about ``timeout`` seconds."""
         try:
+            self._try_unreadable_again()
             return dict(self._consumer.poll(timeout_ms=int(timeout * 1000)))
+        except guards.Unreadable as unreadable:
+            self._set_aside(unreadable)
+            return {}
         except OffsetOutOfRangeError as error:
             self._go_back_into_range(error)
             return {}
@@ -161,7 +169,14 @@ class Subscription:
         """What came and went since the last call. A partition that came, went and came again is in both sets."""
         with self._listener.lock:
             taken, self._listener.changes = self._listener.changes, Changes()
+        for place in taken.revoked:
+            self._unreadable.pop(place, None)
         return taken
+
+    @property
+    def unreadable(self) -> set[Partition]:
+        """Partitions that are paused because what comes next in them cannot be read."""
+        return set(self._unreadable)
 
     def assignment(self) -> set[Partition]:
         return set(self._consumer.assignment())
@@ -251,6 +266,22 @@ class Subscription:
     def _still_ours(self, partitions: Iterable[Partition]) -> list[TopicPartition]:
         ours = self._consumer.assignment()
         return [TopicPartition(*partition) for partition in partitions if partition in ours]
+
+    def _set_aside(self, unreadable: guards.Unreadable) -> None:
+        """Go on without a partition for a while: another replica of it may lead by then."""
+        log.error(
+            "cannot be read: %s. Its partition waits and is tried again every %.0f s, others go on. Is a disk damaged? "
+            "Let another replica lead; where none is whole, `kafka-delete-records.sh` removes what is damaged",
+            unreadable, UNREADABLE_AGAIN,
+        )  # fmt: skip
+        self.pause([unreadable.place])
+        self._unreadable[unreadable.place] = time.monotonic() + UNREADABLE_AGAIN
+
+    def _try_unreadable_again(self) -> None:
+        due = [place for place, at in self._unreadable.items() if at <= time.monotonic()]
+        for place in due:
+            del self._unreadable[place]
+        self.resume(due)
 
     def _start_offsets(self, places: list[TopicPartition]) -> dict[Partition, int]:
         always = places if self.start_from == EARLIEST else [one for one in places if one.topic in self._from_earliest]

@@ -7,6 +7,7 @@ from typing import Any
 
 import kafka
 import kafka.errors
+from kafka.consumer.fetcher import Fetcher
 from kafka.structs import TopicPartition
 
 CLIENT_VERSION = "3.0.12"
@@ -79,22 +80,59 @@ def keep_late_answers(consumer: kafka.KafkaConsumer) -> None:
     coordinator._do_join_and_sync_async, coordinator._on_join_complete_async = join_once, heard
 
 
-def ask_new_leaders(consumer: kafka.KafkaConsumer) -> None:
-    """Let a question about offsets find a partition's new leader.
+def ask_leaders(consumer: kafka.KafkaConsumer) -> None:
+    """Let a question about offsets find the partitions' leaders.
 
     The client asks the node again that said it is not the leader, without a pause and without looking who is, until
-    its time is up: minutes long after leaders have moved. Told that what it knows is out of date, it looks.
+    its time is up: minutes long after leaders have moved. Partitions without a leader it leaves out of its answer, if
+    others have one. Told that what it knows is out of date, it looks.
     """
     fetcher = consumer._fetcher
     ask = fetcher._send_list_offsets_requests
 
-    async def ask_leaders(timestamps: Any) -> Any:
-        found, refused = await ask(timestamps)
+    async def ask_all(timestamps: Any) -> Any:
+        by_leader = fetcher._group_list_offset_requests(timestamps)
+        found, refused = {}, set(timestamps).difference(*by_leader.values())
+        if not refused:
+            found, refused = await ask(timestamps)
         if refused:
             raise kafka.errors.NotLeaderForPartitionError(sorted(refused))
         return found, refused
 
-    fetcher._send_list_offsets_requests = ask_leaders
+    fetcher._send_list_offsets_requests = ask_all
+
+
+class Unreadable(kafka.errors.KafkaError):
+    """What a partition holds at an offset cannot be read; that is not this process's fault."""
+
+    def __init__(self, place: TopicPartition, offset: int, reason: Exception) -> None:
+        super().__init__(f"{place.topic}[{place.partition}] at offset {offset}: {type(reason).__name__}: {reason}")
+        self.place = place
+
+
+class PartitionRecords(Fetcher.PartitionRecords):
+    """What came of a partition, with two faults of the client mended.
+
+    It goes on asking what is left of a batch for records that turned out to be damaged, for ever. And it dies of the
+    mark of a transaction's end that compaction has emptied, which is a batch without a record.
+    """
+
+    def take(self, n: int | None = None) -> list[Any]:
+        """The next records."""
+        try:
+            taken: list[Any] = super().take(n)
+        except Exception as error:
+            self.drain()
+            raise Unreadable(self.topic_partition, self.next_fetch_offset, error) from error
+        return taken
+
+    def _contains_abort_marker(self, batch: Any) -> bool:
+        return batch.records_count > 0 and bool(super()._contains_abort_marker(batch))
+
+
+def read_whatever_comes(consumer: kafka.KafkaConsumer) -> None:
+    """See ``PartitionRecords``."""
+    consumer._fetcher.PartitionRecords = PartitionRecords
 
 
 def position(consumer: kafka.KafkaConsumer, place: TopicPartition) -> int | None:

@@ -13,9 +13,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from kafka import KafkaConsumer
-from kafka.consumer.fetcher import Fetcher, IsolationLevel
+from kafka.consumer.fetcher import IsolationLevel
 from kafka.errors import CorruptRecordError
 from kafka.structs import TopicPartition
+
+from service.kafka import guards
 
 
 class Record(NamedTuple):
@@ -35,15 +37,11 @@ def unpack_quickly(consumer: KafkaConsumer) -> None:
     consumer._fetcher.PartitionRecords = _PartitionRecords
 
 
-class _PartitionRecords(Fetcher.PartitionRecords):
+class _PartitionRecords(guards.PartitionRecords):
     next_fetch_offset: int
 
     def take(self, n: int | None = None) -> list[Record]:
-        try:
-            records: list[Record] = super().take(n)
-        except Exception:
-            self.drain()  # the client would ask what is left of it for records, for ever
-            raise
+        records: list[Record] = super().take(n)
         if records:  # behind the last one, unless it was the last of all and marks follow
             self.next_fetch_offset = max(self.next_fetch_offset, records[-1].offset + 1)
         return records

@@ -6,8 +6,10 @@ import threading
 import time
 
 import pytest
-from kafka_helpers import after, committed_values, join, produce, receive
+from kafka_helpers import after, committed_values, join, poll_until, produce, receive
 
+from service.kafka import consumer
+from service.kafka.changelog import ReadStalled
 from service.kafka.connection import Connection, ConnectionProblem
 from service.kafka.consumer import Subscription
 from service.kafka.producer import CycleAborted, Producer, ProducerLost, Transactions
@@ -157,3 +159,36 @@ def test_waiting_for_room_ends_when_the_broker_is_away(fragile, fragile_connecti
     assert producer.bytes_in_flight <= 50_000
     fragile.resume()
     producer.close()
+
+
+@pytest.mark.parametrize("quickly", [True, False])
+def test_damage_on_a_brokers_disk_stops_its_partition_alone(
+    fragile, fragile_connection, fragile_topic, group, monkeypatch, caplog, quickly
+):
+    monkeypatch.setattr(consumer, "UNREADABLE_AGAIN", 0.5)
+    name = fragile_topic(2)
+    produce(fragile_connection, name, [b"whole"], 0)
+    produce(fragile_connection, name, [b"damaged"], 0)
+    produce(fragile_connection, name, [b"other"], 1)
+    (log,) = fragile.nodes[0].properties.parent.rglob(f"{name}-0/*.log")
+    kept = log.read_bytes()
+
+    def write(data: bytes) -> None:
+        with log.open("r+b") as file:  # in place: the broker has it open
+            file.write(data)
+
+    write(kept[:-3] + b"!" + kept[-2:])
+    subscription = Subscription(fragile_connection, group, [name], start_from="earliest", quickly=quickly)
+    join(subscription, 2)
+    came = poll_until(subscription, lambda: (name, 0) in subscription.unreadable)
+    came += receive(subscription, 2 - len(came))
+    assert {one.value for one in came} == {b"whole", b"other"}
+    assert f"{name}[0] at offset 1: CorruptRecordError" in caplog.text
+    produce(fragile_connection, name, [b"further"], 1)
+    assert [one.value for one in receive(subscription, 1)] == [b"further"]
+    with pytest.raises(ReadStalled, match="at offset 1"):
+        committed_values(fragile_connection, name)
+    write(kept)
+    assert [one.value for one in receive(subscription, 1)] == [b"damaged"]
+    assert not subscription.unreadable
+    subscription.close(1)

@@ -5,6 +5,8 @@ from __future__ import annotations
 import time
 
 import local_broker
+import pytest
+from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
 from kafka_helpers import after, committed_values, produce
 from worker_helpers import eventually
@@ -90,3 +92,12 @@ def test_offsets_are_asked_of_a_new_leader(broker_software, tmp_path):
             assert reader.is_settled("moving", 0)
             assert reader.beginning("moving", 0) == 0
             assert [value for _, value, _ in reader.read("moving", 0)] == [b"0", b"1"]
+
+        topics.create(connection, [topics.TopicSpec("alone", 3, replication=1)])
+        consumer = connection.consumer()
+        places = [TopicPartition("alone", number) for number in range(3)]
+        assert consumer.end_offsets(places) == dict.fromkeys(places, 0)
+        cluster.nodes[-1].stop()
+        with pytest.raises(KafkaTimeoutError):  # in place of an answer that leaves its partition out
+            consumer.end_offsets(places, timeout_ms=3_000)
+        consumer.close()

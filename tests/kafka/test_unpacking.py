@@ -6,12 +6,14 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from kafka import KafkaConsumer, KafkaProducer
+from kafka.consumer.fetcher import IsolationLevel
 from kafka.errors import CorruptRecordError
 from kafka.record.default_records import DefaultRecordBatch, DefaultRecordBatchBuilder
 from kafka.record.legacy_records import LegacyRecordBatchBuilder
 from kafka.record.memory_records import MemoryRecords
 from kafka.structs import TopicPartition
 
+from service.kafka import guards
 from service.kafka.producer import Transactions
 from service.kafka.unpacking import _PartitionRecords, unpack, unpack_quickly
 
@@ -112,6 +114,20 @@ def test_compressed_topics_are_read(connection, topic, codec):
     producer.flush()
     producer.close()
     assert [(record.key, record.value) for record in read_all(connection, name)] == sent
+
+
+@pytest.mark.parametrize("kind", [_PartitionRecords, guards.PartitionRecords])
+def test_marks_of_transactions_that_compaction_has_emptied_are_passed_over(kind):
+    """Brokers keep such a batch, without its record, as the last trace of a producer."""
+    mark = bytearray(DefaultRecordBatchBuilder(2, 0, 1, 77, 0, 5, 10**6).build())
+    header = DefaultRecordBatch.HEADER_STRUCT
+    fields = list(header.unpack_from(mark))
+    assert fields[-1] == 0  # records
+    fields[5] |= DefaultRecordBatch.CONTROL_MASK
+    header.pack_into(mark, 0, *fields)
+    records = MemoryRecords(bytes(mark) + packed([(None, b"one", 1, [])]))
+    unpacked = kind(0, PLACE, records, isolation_level=IsolationLevel.READ_COMMITTED, check_crcs=False)
+    assert [one.value for one in unpacked.take()] == [b"one"]
 
 
 @pytest.mark.parametrize("magic", [0, 1])

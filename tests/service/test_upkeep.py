@@ -1,5 +1,7 @@
-"""Detectors leave memory where there is too little of it, and not more often than that."""
+"""Detectors leave memory where there is too little of it, and not more often than that. Python is left to work."""
 
+import subprocess
+import sys
 import time
 
 import msgspec
@@ -50,3 +52,25 @@ def test_a_quarter_leaves_when_memory_is_short_and_no_more_until_it_grows(look):
     assert held.in_memory == 300
     look(keeper, 1150.0)
     assert held.in_memory == 225
+
+
+def test_connections_that_the_client_leaves_behind_are_closed_in_time():
+    """Refused ones are garbage that refers to itself, a file and some forty objects each, two a second and client."""
+    program = """if True:
+        import os, sys
+        from service.upkeep import settle_interpreter
+
+        class Refused:
+            def __init__(self):
+                self.file = open(os.devnull)
+                self.objects = [[self] for _ in range(36)]
+
+        settle_interpreter()
+        most = 0
+        for _ in range(2000):
+            Refused()
+            most = max(most, len(os.listdir("/proc/self/fd")))
+        print(most)
+    """
+    ran = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, check=True)
+    assert 10 < int(ran.stdout) < 512  # half of what a process may have open as a rule
