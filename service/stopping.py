@@ -9,28 +9,37 @@ from __future__ import annotations
 import os
 import signal
 import threading
+import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from queue import SimpleQueue
 
 FORCED = 130
+# Seconds within which a signal is still the first one: `timeout` and others signal a process and then its group.
+STILL_THE_FIRST = 0.5
 
 
 @contextmanager
 def by_signals(
     stop: Callable[[], object], numbers: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT)
 ) -> Iterator[None]:
-    """While the block runs, let the first of these signals call ``stop``, and a second one end the process."""
+    """While the block runs, let the first of these signals call ``stop``, and a later one end the process."""
     told: SimpleQueue[bool] = SimpleQueue()  # whose put may be called in the middle of itself
 
     def listen() -> None:
         if told.get():
             stop()
 
+    first: float | None = None
+
     def handle(_number: int, _frame: object) -> None:
-        for ending in numbers:
-            signal.signal(ending, lambda *_: os._exit(FORCED))
-        told.put(True)
+        nonlocal first
+        now = time.monotonic()
+        if first is None:
+            first = now
+            told.put(True)
+        elif now - first > STILL_THE_FIRST:
+            os._exit(FORCED)
 
     listener = threading.Thread(target=listen, name="signals", daemon=True)
     listener.start()

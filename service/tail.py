@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Generator, Iterator, Mapping
 from datetime import datetime
 from typing import TextIO
 
@@ -42,7 +42,7 @@ def follow(
 def follow_dated(
     connection: Connection, topic: str, *, from_beginning: bool = False, until_end: bool = False,
     is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[bytes, int]]:  # fmt: skip
+) -> Generator[tuple[bytes, int], None, None]:  # fmt: skip
     """As ``follow``, with the times of publication in milliseconds since the epoch."""
     last = {topic: None if from_beginning else 0}
     for record in follow_several(connection, last, until_end=until_end, is_over=is_over, ready=ready):

@@ -13,6 +13,7 @@ them from there.
 from __future__ import annotations
 
 import gc
+import heapq
 import logging
 import os
 import socket
@@ -28,6 +29,7 @@ from service.api.answers import SensorEntry, SensorPosterior
 from service.api.backend import PostedReading, StoredEvent
 from service.api.posterior import Sensors
 from service.api.recent import RecentEvents
+from service.dead_letters import DeadLetterLog
 from service.holdings import Holdings
 from service.kafka import topics as kafka_topics
 from service.kafka.changelog import ChangelogReader, ReadStalled
@@ -95,6 +97,7 @@ class Worker:
         self._lock = threading.Lock()  # held while sensors change and until that is committed
         self._sensors = Sensors(self._partitions, self._lock)
         self._recent = RecentEvents()
+        self._dead_letters = DeadLetterLog()
         self._posting = Posting(self._connection, settings)
         self._looked_at = -1  # the version of the control records in which what is to be forgotten was looked for
         self._to_look_through: set[int] = set()  # partitions in which it was not yet
@@ -275,20 +278,24 @@ class Worker:
         forgotten = self._forget()
         batches: dict[int, Sequence[Record]] = {}  # records of the detectors' topic
         counts: list[Counts] = []
+        foreign: list[Sequence[Record]] = []
         for place, taken in records.items():
             topic, number = place
             if topic != self._topic:
-                found, sent_on = self._send_on(taken)
-                outputs += [(self._partition_of(output, number), output) for output in found]
+                foreign.append(taken)
                 offsets[place] = self._holdings.position(place, taken[-1].offset + 1)
-                counts.append(sent_on)
             elif number in self._partitions:  # or it was taken away while its records were under way
                 batches[number] = taken
-        published, inferred = take_all(
+        if foreign:
+            # a sensor's readings may be in several partitions, which are polled one after the other
+            sent_on, count = self._send_on(heapq.merge(*foreign, key=lambda record: record.timestamp))
+            outputs += sent_on
+            counts.append(count)
+        inferences, inferred = take_all(
             [(self._partitions[number], taken) for number, taken in batches.items()],
             threads=self.settings.worker.inference_threads,
         )
-        for number, of_partition in zip(batches, published, strict=True):
+        for number, of_partition in zip(batches, inferences, strict=True):
             outputs += [(number, output) for output in of_partition]
         total = add_up([*counts, inferred])
         snapshots = self._upkeep.due_snapshots(save_all)
@@ -307,8 +314,10 @@ class Worker:
             return False
         self._commit(outputs, snapshots, offsets, forgotten)
         oldest = [taken[0].timestamp for taken in records.values() if taken]
-        self.metrics.committed(total, [output for _, output in outputs], oldest)
-        self._recent.add(output.value for _, output in outputs if output.kind == "events")
+        published = [output for _, output in outputs]
+        self.metrics.committed(total, published, oldest)
+        self._dead_letters.add(published)
+        self._recent.add(output.value for output in published if output.kind == "events")
         self._holdings.begun.clear()
         for number, saved_sensors in snapshots.items():
             self._partitions[number].saved(saved_sensors)
@@ -329,25 +338,22 @@ class Worker:
             log.info("forgetting %s", ", ".join(sensor for _, sensor in found))
         return found
 
-    def _send_on(self, records: Sequence[Record]) -> tuple[list[Output], Counts]:
-        """Readings of topics that are not keyed by sensor, on their way to the internal topic."""
-        outputs: list[Output] = []
-        bad_ones = 0
+    def _send_on(self, records: Iterable[Record]) -> tuple[list[tuple[int, Output]], Counts]:
+        """Readings of topics that are not keyed by sensor, on their way to the partitions of the internal topic."""
+        outputs: list[tuple[int, Output]] = []
+        n_records = bad_ones = 0
         for record in records:
+            n_records += 1
             try:
                 readings = self._decode_input(record.key, record.value, record.timestamp)
             except BadRecord as bad:
-                outputs.append(dead_letter(record, bad))
+                outputs.append((record.partition % self._n_partitions, dead_letter(record, bad)))
                 bad_ones += 1
                 continue
-            outputs += [Output("readings", reading.sensor.encode(), encode_reading(reading)) for reading in readings]
-        forwarded = len(outputs) - bad_ones
-        return outputs, Counts(records=len(records), dead_letters=bad_ones, forwarded=forwarded)
-
-    def _partition_of(self, output: Output, came_from: int) -> int:
-        if output.kind == "readings":
-            return partition_of(output.key.decode(), self._n_partitions)
-        return came_from % self._n_partitions
+            for reading in readings:
+                number = partition_of(reading.sensor, self._n_partitions)
+                outputs.append((number, Output("readings", reading.sensor.encode(), encode_reading(reading))))
+        return outputs, Counts(records=n_records, dead_letters=bad_ones, forwarded=len(outputs) - bad_ones)
 
     def _commit(
         self,

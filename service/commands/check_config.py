@@ -120,7 +120,8 @@ def _kafka_words(settings: Settings) -> list[str]:
             f"              not keyed by sensor: they go through {names['readings']} "
             f"({settings.topics.partitions} partitions)"
         )
-    written = ", ".join(names[key] for key in ("events", "states", "dead_letters", "changelog"))
+    kinds = ["events", "states", "dead_letters", "changelog"] + ([] if mapping.is_keyed_by_sensor else ["readings"])
+    written = ", ".join(names[kind] for kind in kinds)
     return [*lines, f"writes        {written}"]
 
 

@@ -6,7 +6,7 @@ import argparse
 import fnmatch
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -62,7 +62,9 @@ def _events(
         try:
             control.catch_up()
             topic = settings.topics.events
-            yield follow_dated(connection, topic, from_beginning=from_beginning, until_end=until_end), control
+            # closed here: left to the interpreter's end, its consumer waits for a thread that is gone
+            with closing(follow_dated(connection, topic, from_beginning=from_beginning, until_end=until_end)) as events:
+                yield events, control
         finally:
             control.close()
         return

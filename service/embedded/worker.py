@@ -23,6 +23,7 @@ from service.api import server as api
 from service.api.answers import SensorEntry, SensorPosterior
 from service.api.backend import Behind, NotTaken, PostedReading, StoredEvent
 from service.api.posterior import Sensors
+from service.dead_letters import DeadLetterLog
 from service.delivery import Deliveries, Delivery, SinkMetrics
 from service.embedded import tables
 from service.embedded.control import ControlTable
@@ -70,6 +71,7 @@ class Worker:
         self._is_ready = False
         self._must_restore = True
         self._began = 1
+        self._dead_letters = DeadLetterLog()
 
     # Life
 
@@ -199,6 +201,7 @@ class Worker:
             partition.saved(snapshots)
             self._intake.worked_off(partition.next_offset)
         self.metrics.committed(counts, outputs, [record.timestamp for record in records[:1]])
+        self._dead_letters.add(outputs)
         self.metrics.snapshots.inc(len(snapshots))
         self.metrics.changelog_bytes.inc(sum(len(saved.state) for _, saved in snapshots))
         self.metrics.saved(partition.detectors(sensor for sensor, _ in snapshots))

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import subprocess
+import sys
 import threading
 
 import msgspec
@@ -61,3 +64,21 @@ def test_following_begins_with_what_comes_from_now_on(connection, settings):
         over_after.start()
         following.join(10)
     assert {msgspec.json.decode(value)["sensor"] for value in seen} == {"new"}
+
+
+def test_a_reader_that_goes_away_ends_it(settings):
+    """As in `tail | head`: what followed the topic was left to the interpreter's end, which waited for ever."""
+    send(settings, jump("a"))
+    with running(settings):
+        wait_for(lambda: committed(settings) == 120)
+    reading, writing = os.pipe()
+    os.close(reading)
+    kafka, topics = settings.kafka, settings.topics
+    variables = {
+        "ISHSMM_KAFKA__BOOTSTRAP": ",".join(kafka.bootstrap), "ISHSMM_KAFKA__TOPICS": ",".join(kafka.topics),
+        "ISHSMM_TOPICS__EVENTS": topics.events, "ISHSMM_TOPICS__CONTROL": topics.control,
+    }  # fmt: skip
+    command = [sys.executable, "-m", "service.cli", "tail", "--from-beginning"]
+    ended = subprocess.run(command, stdout=writing, env={**os.environ, **variables}, timeout=60)
+    os.close(writing)
+    assert ended.returncode == cli.BROKEN_PIPE

@@ -17,6 +17,7 @@ import local_broker
 import pytest
 from kafka import KafkaProducer
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka_helpers import committed_values
 from worker_helpers import (
     START,
     Service,
@@ -480,6 +481,7 @@ def test_second_signal_forces(service, second):
     eventually(lambda: not started.fault_file.exists(), what="a commit")
     started.signal(signal.SIGTERM)
     eventually(lambda: not started.pending_signals(), what="the first signal is taken")
+    time.sleep(0.6)
     assert started.running
     started.signal(second)
     assert started.process.wait(5) == 130
@@ -538,3 +540,27 @@ def test_readers_wait_less_than_half_a_minute_for_a_worker_that_was_killed(servi
     assert caught_up < 45.0
     assert started[1].stop() == 0
     assert_as_alone(worker)
+
+
+def test_readings_of_a_sensor_in_several_partitions_are_put_in_order(service):
+    """What one poll brings of them."""
+    worker = service(rules=SMALL_WINDOWS, mapping={"format": "json", "sensor": "id", "time": "at", "values": ["x"]})
+    producer = worker.connection.build(KafkaProducer, linger_ms=20)
+    for i in range(200):
+        producer.send(
+            worker.name, json.dumps({"id": "a", "at": START + i, "x": i % 7}).encode(),
+            partition=i * 7 % PARTITIONS, timestamp_ms=1000 * (START + i),
+        )  # fmt: skip
+    producer.flush()
+    producer.close()
+    started = worker.start()
+    started.wait_until_said(STARTED, 60)
+    topic = f"{worker.name}.readings"
+
+    def sent_on():
+        found = [committed_values(worker.connection, topic, number) for number in range(PARTITIONS)]
+        return [json.loads(value)["time"] for values in found for value in values]
+
+    eventually(lambda: len(sent_on()) == 200, what="readings sent on")
+    assert sent_on() == [START + i for i in range(200)]
+    assert started.stop() == 0

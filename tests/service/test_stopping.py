@@ -33,9 +33,18 @@ def test_a_second_signal_ends_the_process():
     program = (
         "import signal, time\nfrom service import stopping\n"
         "with stopping.by_signals(lambda: time.sleep(60)):\n"
-        "    signal.raise_signal(signal.SIGTERM)\n    signal.raise_signal(signal.SIGINT)\n"
+        "    signal.raise_signal(signal.SIGTERM)\n    time.sleep(0.6)\n    signal.raise_signal(signal.SIGINT)\n"
     )
     assert subprocess.run([sys.executable, "-c", program], timeout=30).returncode == stopping.FORCED
+
+
+def test_two_signals_at_once_are_one():
+    """As `timeout` sends them, to the process and to its group."""
+    over = threading.Event()
+    with stopping.by_signals(over.set):
+        signal.raise_signal(signal.SIGTERM)
+        signal.raise_signal(signal.SIGTERM)
+        assert over.wait(10)
 
 
 def test_afterwards_signals_do_what_they_did():

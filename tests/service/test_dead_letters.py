@@ -1,0 +1,37 @@
+"""The log tells of dead letters."""
+
+from __future__ import annotations
+
+import logging
+
+from records import Record
+
+from service import dead_letters
+from service.dead_letters import DeadLetterLog
+from service.partition import Output, dead_letter
+from service.readings import BadRecord
+
+
+def letters(count):
+    bad = BadRecord("no_value", "nothing at data.engine.rpm")
+    return [dead_letter(Record(offset, 0, None, b"{}"), bad) for offset in range(5, 5 + count)]
+
+
+def test_it_tells_at_once_and_then_once_a_minute(caplog, monkeypatch):
+    clock = [100.0]
+    monkeypatch.setattr(dead_letters.time, "monotonic", lambda: clock[0])
+    caplog.set_level(logging.WARNING)
+    told = DeadLetterLog()
+    told.add([Output("events", b"a", b"{}")])
+    assert not caplog.messages
+    told.add(letters(3))
+    (message,) = caplog.messages
+    assert message.startswith("3 records or readings set aside")
+    assert "offset 5 of " in message
+    assert message.endswith("no_value: nothing at data.engine.rpm")
+    told.add(letters(2))
+    clock[0] += 61.0
+    told.add([])
+    assert len(caplog.messages) == 1
+    told.add(letters(1))
+    assert caplog.messages[1].startswith("3 records or readings set aside")
