@@ -108,9 +108,9 @@ class Connection:
         finally:
             admin.close()
 
-    def consumer(self, **settings: Any) -> KafkaConsumer:
+    def consumer(self, client: Callable[..., KafkaConsumer] = KafkaConsumer, **settings: Any) -> KafkaConsumer:
         """A consumer, guarded."""
-        consumer = self.build(KafkaConsumer, **{"metrics_enabled": False, **settings})
+        consumer = self.build(client, **{"metrics_enabled": False, **settings})
         guards.ask_leaders(consumer)
         guards.read_whatever_comes(consumer)
         return consumer

@@ -111,7 +111,7 @@ class Subscription:
                 consumer.partitions_for_topic(topic)
             return consumer
 
-        self._consumer = connection.build(
+        self._consumer = connection.consumer(
             knowing_its_topics,
             **{
                 "group_id": group,
@@ -127,12 +127,9 @@ class Subscription:
                 "heartbeat_interval_ms": heartbeat_interval_ms,
                 "metadata_max_age_ms": 30_000,  # how soon topics that match a pattern are seen
                 "allow_auto_create_topics": False,
-                "metrics_enabled": False,
                 **settings,
             },
         )
-        guards.ask_leaders(self._consumer)
-        guards.read_whatever_comes(self._consumer)
         guards.finish_rejoining(self._consumer)
         guards.keep_late_answers(self._consumer)
         if quickly:

@@ -72,13 +72,15 @@ def test_those_who_stay_keep_what_they_have():
 
 def test_members_of_a_real_group_share_each_kind(connection, topic, group):
     source, readings = topic(4), topic(4)
-    subscriptions = []
-    for _ in range(2):
-        subscriptions.append(
-            Subscription(connection, group, [source, readings], start_from="earliest", shared_apart=readings)
-        )
-        join(subscriptions[0], 8) if len(subscriptions) == 1 else settle(subscriptions)
-    for one in subscriptions:
+
+    def subscribe():
+        return Subscription(connection, group, [source, readings], start_from="earliest", shared_apart=readings)
+
+    first = subscribe()
+    join(first, 8)
+    second = subscribe()
+    settle([first, second])
+    for one in (first, second):
         assert sorted(name for name, _ in one.assignment()) == sorted([source, source, readings, readings])
         one.close()
 
