@@ -1,8 +1,13 @@
 """How kernels are compiled, and how a kernel is chosen by the type of a prior.
 
-Everything numba lives behind the two names of this file:
+Everything numba lives behind the names of this file:
 
-* ``kernel`` compiles a function. It trusts its arguments; the public wrapper that calls it has checked them.
+* ``kernel`` compiles a function. It trusts its arguments; the public wrapper that calls it has checked them. Arrays
+  are its caller's, and it does not count references to them: numba would do so wherever an array is named, by atomic
+  instructions, which took half to two thirds of the time of everything that is compiled here. So it makes no arrays,
+  calls nothing that returns an array, and returns none but those that it was given.
+* ``owning_kernel`` compiles one that may: it counts. It is for what allocates, and for what Python calls with a random
+  generator, which numba counts too. What it does often it leaves to kernels.
 * ``by_family`` makes a function whose body is chosen by the type of its first argument, a NamedTuple that holds
   a prior's numbers. Inside compiled code numba makes the choice when it compiles; in plain Python (and under
   ``NUMBA_DISABLE_JIT=1``) a dictionary makes it.
@@ -66,13 +71,15 @@ def cache_folder(layer: str, folder: Path | None = None) -> str:
     return ""  # numba's own rule: beside the source file, or no cache
 
 
-def kernel(function: Callable[..., Any], *, inlined: bool = False) -> Any:
+def kernel(function: Callable[..., Any], *, inlined: bool = False, owning: bool = False) -> Any:
     """Compile ``function``: without the GIL, cached on disk, IEEE arithmetic as written (no fastmath).
 
     Bounds are not checked and division by zero follows numpy (inf, nan) in place of an exception. Kernels of other
     packages may call each other where their files lie in one folder. ``inlined``: made part of the kernels that call
-    it, for small steps with many arrays, whose counts of references would cost more than the step does.
+    it, for small steps with many arrays.
     """
+    # One that takes a generator and does not own it would never let go of it, so Python cannot call it.
+    from_python = owning or "rng" not in function.__code__.co_varnames[: function.__code__.co_argcount]
     config: Any = numba.config
     previous = config.CACHE_DIR
     # The cache takes its folder at decoration, so the setting is ours for this line only.
@@ -82,13 +89,20 @@ def kernel(function: Callable[..., Any], *, inlined: bool = False) -> Any:
         rest.split(".")[0] if is_ours else package, None if is_ours else Path(function.__code__.co_filename).parent
     )
     try:
-        return numba.njit(nogil=True, cache=True, error_model="numpy", forceinline=inlined)(function)
+        return numba.njit(
+            nogil=True, cache=True, error_model="numpy", forceinline=inlined, _nrt=owning,
+            no_cpython_wrapper=not from_python,
+        )(function)  # fmt: skip
     finally:
         config.CACHE_DIR = previous
 
 
+owning_kernel = functools.partial(kernel, owning=True)
+
+
 def by_family(declaration: Callable[..., Any]) -> Any:
-    """Make ``declaration`` a function whose body is registered per type of its first argument.
+    """Make ``declaration`` a function whose body is registered per type of its first argument. Bodies are compiled
+    as kernels are, those registered as ``owning`` as owning kernels.
 
     >>> @by_family
     ... def area(shape, factor):
@@ -98,21 +112,30 @@ def by_family(declaration: Callable[..., Any]) -> Any:
     ...     return factor * shape.side**2
     """
     bodies: dict[type, Callable[..., Any]] = {}
+    owners: set[type] = set()
 
     @functools.wraps(declaration)
     def dispatch(family: Any, *arguments: Any) -> Any:
         return bodies[type(family)](family, *arguments)
 
-    def register(family_type: type) -> Callable[..., Any]:
+    def register(family_type: type, *, owning: bool = False) -> Callable[..., Any]:
         def add(body: Callable[..., Any]) -> Callable[..., Any]:
             bodies[family_type] = body
+            if owning:
+                owners.add(family_type)
             return body
 
         return add
 
-    @overload(dispatch, strict=False)
+    @overload(dispatch, strict=False, jit_options={"_nrt": False})
     def choose(family: Any, *arguments: Any) -> Any:
-        return bodies.get(getattr(family, "instance_class", type(None)))
+        chosen = getattr(family, "instance_class", type(None))
+        return None if chosen in owners else bodies.get(chosen)
+
+    @overload(dispatch, strict=False, jit_options={"_nrt": True})
+    def choose_owner(family: Any, *arguments: Any) -> Any:
+        chosen = getattr(family, "instance_class", type(None))
+        return bodies.get(chosen) if chosen in owners else None
 
     dispatch.register = register  # type: ignore[attr-defined]
     dispatch.bodies = bodies  # type: ignore[attr-defined]

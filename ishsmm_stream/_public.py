@@ -1,7 +1,7 @@
 """The public names, which ``ishsmm_stream`` imports from here when one of them is first used."""
 
 from ishsmm_stream import datasets
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import owning_kernel as kernel
 from ishsmm_stream.batch.chain import StateLimitError
 from ishsmm_stream.batch.exact import ExactPosterior, exact_posterior
 from ishsmm_stream.batch.posterior import Posterior, Segmentation

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 
 HALF_LOG_TWO_PI = 0.5 * math.log(2.0 * math.pi)
 LOG_PI = math.log(math.pi)
@@ -104,7 +104,7 @@ SMALLEST_LOG = -1e290
 _LOG_TINY_SHAPE = -650.0
 
 
-@kernel
+@owning_kernel
 def draw_log_gamma(rng, shape):
     """ln of a Gamma(shape, 1) variate, without underflow at small shapes; shape 0 is the point mass at zero."""
     if shape <= 0.0:
@@ -116,7 +116,7 @@ def draw_log_gamma(rng, shape):
     return max(log_value, SMALLEST_LOG)
 
 
-@kernel
+@owning_kernel
 def draw_log_beta(rng, log_a, log_b):
     """(ln x, ln(1 - x)) of a Beta(a, b) variate, its parameters given as logarithms: they may be below any double.
 
@@ -132,7 +132,13 @@ def draw_log_beta(rng, log_a, log_b):
     return max(first - total, SMALLEST_LOG), max(second - total, SMALLEST_LOG)
 
 
-@kernel
+@owning_kernel
+def draw_poisson(rng, rate):
+    """A Poisson variate: what numba makes of it allocates."""
+    return rng.poisson(rate)
+
+
+@owning_kernel
 def draw_index(rng, weights, count):
     """An index below ``count`` with probability proportional to ``weights``, which are not negative."""
     total = 0.0

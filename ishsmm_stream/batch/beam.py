@@ -31,7 +31,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream._special import draw_index
 from ishsmm_stream.batch.weights import draw_row, instantiate
 
@@ -128,7 +128,7 @@ def _draw_share(rng, temperature):
     return min(max(share, 1e-290), 1.0 - 1e-12)
 
 
-@kernel
+@owning_kernel
 def draw_slices(rng, temperature, paper_slice, pi, pmf, starts, labels, last_r, slices, log_stay):
     """u_t given the trajectory. ``last_r``: the remaining count of the last segment, which the paper's slice cuts."""
     segments = starts.shape[0]
@@ -164,7 +164,7 @@ def _rest_power(share, temperature):
 # Forward
 
 
-@kernel
+@owning_kernel
 def _entry_weights(rows, beam, temperature, t, state, first, last, count, out):
     """The paper's slice: weights of "a segment of ``state`` with remaining count r starts at t" for first <= r < last,
     summed over the states it comes from."""
@@ -295,7 +295,7 @@ def _rows_are_ready(rows, ended, cut, t, count):
     return True
 
 
-@kernel
+@owning_kernel
 def _ready_rows(rng, rules, weights, rows, beam, t, count, filled):
     """Draw the rows that carry weight at t and split the tail until no slice can reach it.
 
@@ -372,7 +372,7 @@ def _add_pending(pending, pmf, low, high, factor, state, t):
         ends[i] += factor * durations[i]
 
 
-@kernel
+@owning_kernel
 def forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, count, filled):
     """Forward filter from time ``start``; returns (answer, time, states instantiated).
 
@@ -442,7 +442,7 @@ def forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, co
 # Backward
 
 
-@kernel
+@owning_kernel
 def _draw_last_transition(rng, beam, count):
     """(state, start) of the last segment under the transition slice, or (-1, -1) where no path has weight.
 
@@ -473,7 +473,7 @@ def _draw_last_transition(rng, beam, count):
     return chosen // span, length - span + chosen % span
 
 
-@kernel
+@owning_kernel
 def _draw_last_paper(rng, rows, beam, temperature, count):
     """(state, start, remaining count) of the last segment under the paper's slice, which cuts that count too."""
     length = beam.slices.shape[0]
@@ -508,7 +508,7 @@ def _draw_last_paper(rng, rows, beam, temperature, count):
     return -1, -1, -1
 
 
-@kernel
+@owning_kernel
 def _draw_previous(rng, rows, beam, temperature, duration, state, start, count):
     """The state that ends where this segment starts; ``duration`` is F(r) under the paper's slice, else 1."""
     cut = beam.slices[start]
@@ -522,7 +522,7 @@ def _draw_previous(rng, rows, beam, temperature, duration, state, start, count):
     return draw_index(rng, weights, count)
 
 
-@kernel
+@owning_kernel
 def _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count):
     """Where the segment of ``state`` that ends just before ``end`` starts. The terms add up to ended[state, end]."""
     target = rng.random() * beam.ended[state, end]
@@ -546,7 +546,7 @@ def _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count):
     return chosen
 
 
-@kernel
+@owning_kernel
 def backward(rng, rows, beam, temperature, paper_slice, count, starts, labels):
     """Draw a trajectory into the back of ``starts`` and ``labels``, which have room for a segment at each observation.
 
@@ -576,7 +576,7 @@ def backward(rng, rows, beam, temperature, paper_slice, count, starts, labels):
         r = end - start - 1
 
 
-@kernel
+@owning_kernel
 def draw_trajectory(
     rng,
     rules,

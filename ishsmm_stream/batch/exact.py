@@ -24,7 +24,7 @@ from typing import Any
 import numpy as np
 
 from ishsmm_stream import _checks
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream._special import log_add
 from ishsmm_stream.batch import segments
 from ishsmm_stream.batch.chain import Draw
@@ -39,7 +39,7 @@ from ishsmm_stream.model.presets import Model
 _NEGLIGIBLE = 1e-18
 
 
-@kernel
+@owning_kernel
 def _dwell_marginals(duration, length):
     """(ln f(D), ln S(D)) for dwells D = 0..length; S(D) = P(dwell >= D)."""
     stats = np.empty(durations.stats_size(duration))
@@ -65,7 +65,7 @@ def _block_marginals(emission, y, start, stats, out):
         out[t + 1] = total
 
 
-@kernel
+@owning_kernel
 def _forward(emission, y, log_f):
     """A[e] for e = 0..T-1."""
     length = y.shape[0]
@@ -88,7 +88,7 @@ def _forward(emission, y, log_f):
     return log_a
 
 
-@kernel
+@owning_kernel
 def _backward(emission, y, log_f, log_s):
     """(B, best, successor): B[s]; the weight of the best segmentation from s on and where its next segment starts
     (T where the segment is the last)."""
@@ -117,7 +117,7 @@ def _backward(emission, y, log_f, log_s):
     return log_b, best, successor
 
 
-@kernel
+@owning_kernel
 def _count_changes(emission, y, log_f, log_s, log_b):
     """P(k change points), k = 0..T-1: the number of changes carried along the chain of starts.
 
@@ -157,7 +157,7 @@ def _count_changes(emission, y, log_f, log_s, log_b):
     return result
 
 
-@kernel
+@owning_kernel
 def _draw_segmentations(rng, emission, y, log_f, log_s, log_b, draws):
     """``is_start[i, s]`` of ``draws`` independent segmentations, start by start for all draws at once."""
     length = y.shape[0]

@@ -14,11 +14,12 @@ import math
 
 import numpy as np
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream._special import (
     SMALLEST_LOG,
     draw_log_beta,
     draw_log_gamma,
+    draw_poisson,
     log_add,
     log_gamma,
     log_gamma_ratio,
@@ -47,7 +48,7 @@ from ishsmm_stream.batch.weights import (
 # Tables
 
 
-@kernel
+@owning_kernel
 def draw_tables(rng, customers, concentration):
     """CRT: how many tables ``customers`` open in a Chinese restaurant; none where there are no customers.
 
@@ -89,7 +90,7 @@ def _add_struck_transitions(rng, rows, counts):
         if departures > 0:
             # a sum of geometric numbers is Poisson with a gamma rate; beyond 1e15 the odds are 1 for doubles
             rate = rng.standard_gamma(float(departures)) * rows.self_odds[m + 1]
-            counts[m + 1, m] = rng.poisson(min(rate, 1e15))
+            counts[m + 1, m] = draw_poisson(rng, min(rate, 1e15))
 
 
 @kernel
@@ -139,7 +140,7 @@ def _log_exposure(rng, rules, log_norm, tables, exposure):
                 exposure[count] = log_add(exposure[count], log_l)
 
 
-@kernel
+@owning_kernel
 def _update_sticks(rng, rules, weights, exposure, seats, facts):
     """w given the top tables t_k and the exposures, gamma integrated out, one stick at a time.
 
@@ -222,7 +223,7 @@ def _update_stick_prior(rng, rules, weights, count, facts):
         hyper[D] = math.exp(log_sigmoid(slice_step(rng, STICK_DISCOUNT, logit, facts)))
 
 
-@kernel
+@owning_kernel
 def _update_gamma_level(rng, rules, weights, log_norm, tables, facts):
     """w, c, d, alpha0 and gamma of the gamma-process hierarchy."""
     count = tables.shape[1]
@@ -305,7 +306,7 @@ def _update_row_concentration(rng, rules, weights, counts, tables_opened, overri
         hyper[RHO] = min(math.exp(log_rho), 1.0 - 1e-12)
 
 
-@kernel
+@owning_kernel
 def resample_hierarchy(rng, rules, weights, rows, counts):
     """One update of everything above and in the rows, given the transition counts C (paper: l, L, w, gamma, pi and the
     hyperparameters). ``counts`` has a row more than columns; one column for every instantiated state."""
@@ -344,7 +345,7 @@ def resample_rows(rng, rules, weights, rows, counts):
 # Between sweeps
 
 
-@kernel
+@owning_kernel
 def compact(rules, weights, rows, labels, count):
     """Forget the instantiated states that no segment uses; return how many are left.
 
@@ -384,7 +385,7 @@ def compact(rules, weights, rows, labels, count):
     return keep
 
 
-@kernel
+@owning_kernel
 def count_transitions(labels, count):
     """C_mk: how often state k follows state m in the segments; row 0 counts the first segment's state."""
     counts = np.zeros((count + 1, count), dtype=np.int64)
@@ -451,7 +452,7 @@ def refresh_left_to_right(rng, rules, weights, labels):
     return count
 
 
-@kernel
+@owning_kernel
 def update_hierarchy(rng, rules, weights, rows, labels, count, refresh_indices):
     """Everything above the trajectory but its parameters; returns the states kept, -1 where they ran out of room.
 
@@ -469,7 +470,7 @@ def update_hierarchy(rng, rules, weights, rows, labels, count, refresh_indices):
     return count
 
 
-@kernel
+@owning_kernel
 def log_labels(rules, weights, labels, count):
     """ln p(labels | gamma, hyperparameters), the rows integrated out."""
     return _log_transitions(rules, weights, count_transitions(labels, count))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream._special import draw_index
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
@@ -45,7 +45,7 @@ def longest_table(duration, lam, log_threshold, first, last):
     return longest
 
 
-@kernel
+@owning_kernel
 def _draw_emission_parameters(rng, emission, y, starts, labels, theta, filled):
     stats = np.empty((filled, emissions.stats_size(emission)))
     for k in range(filled):
@@ -57,7 +57,7 @@ def _draw_emission_parameters(rng, emission, y, starts, labels, theta, filled):
         emissions.draw_parameters(emission, stats[k], rng, theta[k])
 
 
-@kernel
+@owning_kernel
 def _draw_duration_parameters(rng, duration, length, starts, labels, lam, filled):
     stats = np.empty((filled, durations.stats_size(duration)))
     for k in range(filled):
@@ -71,7 +71,7 @@ def _draw_duration_parameters(rng, duration, length, starts, labels, lam, filled
     return durations.draw_beyond(duration, lam[labels[last]], censored, rng)
 
 
-@kernel
+@owning_kernel
 def draw_parameters(rng, emission, duration, y, starts, labels, theta, lam, filled):
     """theta and lambda of every slot below ``filled`` from their posteriors; a state without data gets its prior.
 
@@ -81,7 +81,7 @@ def draw_parameters(rng, emission, duration, y, starts, labels, theta, lam, fill
     return _draw_duration_parameters(rng, duration, y.shape[0], starts, labels, lam, filled)
 
 
-@kernel
+@owning_kernel
 def draw_parameters_and_tables(rng, emission, duration, y, starts, labels, theta, lam, beam, filled):
     """As ``draw_parameters``, with the beam's tables filled for them."""
     last_r = draw_parameters(rng, emission, duration, y, starts, labels, theta, lam, filled)
@@ -89,7 +89,7 @@ def draw_parameters_and_tables(rng, emission, duration, y, starts, labels, theta
     return last_r
 
 
-@kernel
+@owning_kernel
 def draw_priors_and_tables(rng, emission, duration, y, theta, lam, beam, first, last):
     """theta and lambda of the slots ``first`` to ``last - 1`` from their priors, with the beam's tables."""
     stats = np.empty(emissions.stats_size(emission))
@@ -103,7 +103,7 @@ def draw_priors_and_tables(rng, emission, duration, y, theta, lam, beam, first, 
     fill_tables(emission, duration, theta, lam, y, beam, first, last)
 
 
-@kernel
+@owning_kernel
 def log_data(emission, y, starts, labels, count):
     """ln p(y | segments, labels), theta integrated out."""
     stats = np.empty((count, emissions.stats_size(emission)))
@@ -118,7 +118,7 @@ def log_data(emission, y, starts, labels, count):
     return total
 
 
-@kernel
+@owning_kernel
 def log_dwells(duration, length, starts, labels, count):
     """ln p(dwell times | labels), lambda integrated out, the last one censored."""
     stats = np.empty((count, durations.stats_size(duration)))
@@ -133,7 +133,7 @@ def log_dwells(duration, length, starts, labels, count):
     return total + durations.log_predictive_survival(duration, stats[labels[last]], length - starts[last] - 1)
 
 
-@kernel
+@owning_kernel
 def simulate_data(rng, emission, theta, starts, labels, y):
     """Draw y given the trajectory and the parameters, in place."""
     for i in range(starts.shape[0]):
@@ -141,7 +141,7 @@ def simulate_data(rng, emission, theta, starts, labels, y):
             emissions.simulate(emission, theta[labels[i]], rng, y, t, t - starts[i])
 
 
-@kernel
+@owning_kernel
 def allocate(rng, emission, y, known, most_states):
     """A first guess at the states: each observation joins a state with probability proportional to its predictive
     times the state's size, or opens a new one, as in a Dirichlet process mixture seen once.

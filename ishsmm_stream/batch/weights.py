@@ -22,7 +22,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream._special import draw_log_beta, draw_log_gamma, log_add
 from ishsmm_stream.model import presets
 from ishsmm_stream.model.presets import Model
@@ -126,7 +126,7 @@ def make_rows(rules: Rules) -> Rows:
 # Instantiation
 
 
-@kernel
+@owning_kernel
 def reset_weights(rng, rules, weights):
     """Forget every state: the tail is all there is. Finite spaces instantiate all states at once."""
     weights.tail[TAIL_W] = 0.0
@@ -145,7 +145,7 @@ def reset_weights(rng, rules, weights):
     return states
 
 
-@kernel
+@owning_kernel
 def break_stick(rng, rules, weights, count):
     """Split state ``count`` off the tail in the weights above the rows."""
     hyper = weights.hyper

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ishsmm_stream._jit import by_family, kernel
+from ishsmm_stream._jit import by_family, kernel, owning_kernel
 from ishsmm_stream._special import draw_index
 from ishsmm_stream.model.emissions import Normal, family
 from ishsmm_stream.online import adaptive, normal_predictor, predictors
@@ -41,7 +41,7 @@ def _ends(duration, hazard, g, age, rng):
     return rng.random() < hazards.at_age(duration, hazard, age)
 
 
-@kernel
+@owning_kernel
 def _simulate(emission, duration, hazard, filter, stats, recent, rng, paths):
     count = filter.clock[COUNT]
     nothing = np.empty(stats.shape[1])

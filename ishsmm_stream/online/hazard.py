@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.priors import Beta
 
@@ -54,7 +54,7 @@ def duration_hazard(duration: Any) -> Hazard:
     return Hazard(False, 1, np.zeros(1), np.ones(1), by_age)
 
 
-@kernel
+@owning_kernel
 def _at_age(duration, age):
     stats = np.empty(durations.stats_size(duration))
     durations.clear(duration, stats)

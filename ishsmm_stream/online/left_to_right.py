@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ishsmm_stream._checks import count_complete
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream.online import alarms, forecasting, predictors, run_length, scaling, smoothing, stillness
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
 from ishsmm_stream.online.hazard import Hazard
@@ -23,9 +23,30 @@ from ishsmm_stream.online.start_posterior import StartPosterior
 SETTLE_EVERY = 8
 
 
+class Work(NamedTuple):
+    """Room for what a step needs: of the filter, of settling, and of the posterior of the current segment's start, by
+    ascending starts, as the alarm policy reads it."""
+
+    step: run_length.Work
+    path: np.ndarray
+    starts: np.ndarray
+    weights: np.ndarray
+    parents: np.ndarray
+    levels: np.ndarray
+    noises: np.ndarray
+
+
+@owning_kernel
+def _make_work(cap, grid, longest_path):
+    step = run_length.Work(np.empty(grid), np.empty(cap), np.empty(cap))
+    path, starts, parents = np.empty(longest_path, np.int64), np.empty(cap, np.int64), np.empty(cap, np.int64)
+    return Work(step, path, starts, np.empty(cap), parents, np.empty(cap), np.empty(cap))
+
+
 @kernel
-def _posterior_of_start(emission, memory, filter, asks_level, starts, weights, parents, levels, noises):
-    """The hypotheses in the order of their starts, as the alarm policy reads them. Returns the heaviest start."""
+def _posterior_of_start(emission, memory, filter, asks_level, work):
+    """The hypotheses in the order of their starts. Returns the heaviest start."""
+    starts, weights, parents = work.starts, work.weights, work.parents
     count = filter.clock[COUNT]
     heaviest = 0
     for i in range(count):
@@ -36,64 +57,50 @@ def _posterior_of_start(emission, memory, filter, asks_level, starts, weights, p
         if weights[i] > weights[heaviest]:
             heaviest = i
         if asks_level:
-            levels[i], noises[i] = predictors.level_and_noise(emission, memory, position)
+            work.levels[i], work.noises[i] = predictors.level_and_noise(emission, memory, position)
     return starts[heaviest]
 
 
 @kernel
-def extend(
-    emission,
-    duration,
-    hazard,
-    filter,
-    memory,
-    y,
-    is_still,
-    first,
-    last,
-    least_share,
-    policy,
-    watch,
-    stops,
-    events,
-    settled,
-):
-    """Take rows ``first`` to ``last - 1`` of ``y`` in, where it ``stops`` only up to the first that causes an event.
-    ``is_still``: one entry a row from ``first`` on, see ``run_length.advance``.
-
-    Returns how many rows of ``events`` and of ``settled`` are filled, and the next row of ``y``.
-    """
-    cap = filter.start.shape[0]
-    likelihood, weights, levels, noises = np.empty(cap), np.empty(cap), np.empty(cap), np.empty(cap)
-    starts, parents = np.empty(cap, dtype=np.int64), np.empty(cap, dtype=np.int64)
+def _extend(
+    emission, duration, hazard, filter, memory, y, is_still, first, last, least_share, policy, watch, stops, events,
+    settled, work,
+):  # fmt: skip
     asks_level = policy.min_effect > 0.0 or policy.min_effect_sd > 0.0
     n_events, n_settled = 0, 0
     settle_every = max(1, min(SETTLE_EVERY, filter.record_slot.shape[0] // 4))
     for row in range(first, last):
         run_length.advance(
-            emission, duration, hazard, filter, memory, y, row, is_still[row - first], least_share, likelihood
+            emission, duration, hazard, filter, memory, y, row, is_still[row - first], least_share, work.step
         )
-        state = _posterior_of_start(emission, memory, filter, asks_level, starts, weights, parents, levels, noises)
+        state = _posterior_of_start(emission, memory, filter, asks_level, work)
         time = filter.clock[TIME]
         n_events = alarms.follow(
-            policy,
-            watch,
-            time - 1,
-            starts,
-            weights,
-            parents,
-            levels,
-            noises,
-            filter.clock[COUNT],
-            state,
-            events,
-            n_events,
-        )
+            policy, watch, time - 1, work.starts, work.weights, work.parents, work.levels, work.noises,
+            filter.clock[COUNT], state, events, n_events,
+        )  # fmt: skip
         if time % settle_every == 0:
-            n_settled = smoothing.settle(hazard, filter, settled, n_settled)
+            n_settled = smoothing.settle(hazard, filter, work.path, settled, n_settled)
         if stops and n_events > 0:
             return n_events, n_settled, row + 1
     return n_events, n_settled, last
+
+
+@owning_kernel
+def extend(
+    emission, duration, hazard, filter, memory, y, is_still, first, last, least_share, policy, watch, stops, events,
+    settled,
+):  # fmt: skip
+    """Take rows ``first`` to ``last - 1`` of ``y`` in, where it ``stops`` only up to the first that causes an event.
+    ``is_still``: one entry a row from ``first`` on, see ``run_length.advance``.
+
+    Returns how many rows of ``events`` and of ``settled`` are filled, and the next row of ``y``.
+    """
+    work = _make_work(filter.start.shape[0], filter.mass.shape[1], smoothing.longest_path(filter))
+    return _extend(
+        emission, duration, hazard, filter, memory, y, is_still, first, last, least_share, policy, watch, stops, events,
+        settled, work,
+    )  # fmt: skip
 
 
 class Window(NamedTuple):
@@ -122,21 +129,23 @@ class Taken(NamedTuple):
 
 
 @kernel
-def extend_many(emission, duration, hazard, filters, memories, window, least_share, policy, stops, taken):
-    """``extend`` for many detectors of a block, with the readings standardised on the way."""
-    rows = np.empty(window.values.shape)
-    repeats = np.empty(window.values.shape[0], dtype=np.int64)
+def _extend_many(
+    emission, duration, hazard, filters, memories, window, least_share, policy, stops, taken, rows, repeats, is_still,
+    work,
+):  # fmt: skip
     n_events, n_settled = 0, 0
     for i in range(window.rooms.shape[0]):
         begin, end = window.begins[i], window.begins[i + 1]
         raw, own, still = window.values[begin:end], rows[begin:end], repeats[begin:end]
         stillness.count_repeats(raw, window.latest[i : i + 1], window.repeats[i], still)
         scaling.standardise(raw, window.location[i : i + 1], window.scale[i : i + 1], own)
-        events, settled, length = extend(
+        for row in range(begin, end):
+            is_still[row] = repeats[row] > stillness.REPEATS
+        events, settled, length = _extend(
             emission, duration, hazard, run_length.at(filters, window.rooms[i]),
-            predictors.at(emission, memories, window.rooms[i]), own, still > stillness.REPEATS, 0, end - begin,
-            least_share, policy, Watch(window.places[i], window.amounts[i]), stops, taken.events[n_events:],
-            taken.settled[n_settled:],
+            predictors.at(emission, memories, window.rooms[i]), own, is_still[begin:end], 0, end - begin, least_share,
+            policy, Watch(window.places[i], window.amounts[i]), stops, taken.events[n_events:],
+            taken.settled[n_settled:], work,
         )  # fmt: skip
         n_events += events
         n_settled += settled
@@ -148,7 +157,19 @@ def extend_many(emission, duration, hazard, filters, memories, window, least_sha
         taken.settled_ends[i] = n_settled
 
 
-@kernel
+@owning_kernel
+def extend_many(emission, duration, hazard, filters, memories, window, least_share, policy, stops, taken):
+    """``extend`` for many detectors of a block, with the readings standardised on the way."""
+    readings = window.values.shape[0]
+    rows, repeats = np.empty(window.values.shape), np.empty(readings, np.int64)
+    work = _make_work(filters.start.shape[1], filters.mass.shape[2], filters.record_slot.shape[1] + 1)
+    _extend_many(
+        emission, duration, hazard, filters, memories, window, least_share, policy, stops, taken, rows, repeats,
+        np.empty(readings, np.bool_), work,
+    )  # fmt: skip
+
+
+@owning_kernel
 def _describe(hazard, filter, starts, weights, changes):
     """Where the stream stands: fills the posterior of the current segment's start, its indices ascending, and the open
     change points; returns how many of each, and the start and position of the most probable path's last segment."""

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream.online.beliefs import gather, heaviest
 
 # Chains agree after every so many observations.
@@ -49,7 +49,7 @@ def _majority(recent, common, uid, columns):
     return candidate if 2 * votes > total else uid
 
 
-@kernel
+@owning_kernel
 def agree(log_weight, uid, count, first_seen, recent_uid, time):
     """Let young states take the names that are most common; ``time``: observations so far."""
     columns = min(time, recent_uid.shape[1])

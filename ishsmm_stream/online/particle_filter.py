@@ -279,7 +279,8 @@ def _observe(emission, chains, work, y, row, t):
             chains.last_seen[i, k] = t
             chains.recent_uid[i, column] = chains.uid[i, k]
             chains.recent_start[i, column] = chains.start[i]
-    chains.values[t % chains.values.shape[0], :] = y[row]
+    for channel in range(y.shape[1]):
+        chains.values[t % chains.values.shape[0], channel] = y[row, channel]
 
 
 # Many observations

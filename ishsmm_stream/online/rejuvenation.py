@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream._special import draw_log_beta, draw_log_gamma, log_add
 from ishsmm_stream.batch.hierarchy import resample_hierarchy, resample_rows
 from ishsmm_stream.batch.weights import ALPHA0, ALPHA1, GAMMA_LEVEL, TAIL_G, TAIL_W, Weights, make_rows
@@ -109,7 +109,7 @@ def _draw_self_odds(rng, weights, self_odds, count):
         self_odds[m + 1] = math.exp(min(log_self - log_rest, 700.0))
 
 
-@kernel
+@owning_kernel
 def _draw_hierarchy(rng, rules, weights, rows, chain_counts, count, known):
     """Weights, hyperparameters and rows given a chain's transitions among the ``known`` of ``count`` states."""
     counts = np.zeros((count + 1, count), dtype=np.int64)
@@ -132,7 +132,7 @@ def _draw_parameters(rng, emission, duration, window, pool, stats_at, dwells, cu
         window_beam.draw_slot(rng, emission, duration, window, k)
 
 
-@kernel
+@owning_kernel
 def redraw(rng, emission, duration, settings, rules, chains, values, base, begin, weights, rows, window, moves):
     """Draw every chain's weights and hyperparameters, and a new path of its window, which begins at ``begin``.
 

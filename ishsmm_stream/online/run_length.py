@@ -24,7 +24,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream.online import hazard as hazards
 from ishsmm_stream.online import predictors
 
@@ -58,6 +58,14 @@ class RunLength(NamedTuple):
     parent_count: np.ndarray  # (lag,) int32
     parent_slot: np.ndarray  # (lag, parents) int32
     parent_share: np.ndarray  # (lag, parents) float32
+
+
+class Work(NamedTuple):
+    """Room for one step, one entry a hypothesis."""
+
+    newborn: np.ndarray  # (grid,)
+    shares: np.ndarray
+    likelihood: np.ndarray
 
 
 def make_run_length(grid: int, cap: int, lag: int, parents: int) -> RunLength:
@@ -115,7 +123,7 @@ def _rounded(value):
     return shifted - (shifted - value)
 
 
-@kernel
+@owning_kernel
 def _free_slots(filter):
     """Renumber the slots that something refers to, so that the others are free again."""
     lag = filter.record_slot.shape[0]
@@ -277,11 +285,11 @@ def _lift_logs(filter):
 
 
 @inlined_kernel
-def _give_birth(emission, duration, hazard, filter, memory, t, least_share, is_still):
+def _give_birth(emission, duration, hazard, filter, memory, t, least_share, is_still, work):
     """Age every hypothesis by one observation and instantiate the one that starts at ``t``; where the stream stands
     still nobody ages and what starts has no mass."""
     grid = filter.mass.shape[1]
-    newborn = np.empty(grid)
+    newborn, shares = work.newborn, work.shares
     if filter.clock[SLOTS_USED] == filter.slot_start.shape[0]:
         _free_slots(filter)
     if t > 0 and t % LIFT_EVERY == 0:
@@ -290,7 +298,8 @@ def _give_birth(emission, duration, hazard, filter, memory, t, least_share, is_s
     filter.clock[SLOTS_USED] += 1
     count = filter.clock[COUNT]
     if t == 0:
-        newborn[:] = hazard.prior
+        for g in range(grid):
+            newborn[g] = hazard.prior[g]
         filter.record_slot[0] = slot
         filter.parent_count[0] = 0
         filter.slot_parent[slot] = NOBODY
@@ -299,7 +308,7 @@ def _give_birth(emission, duration, hazard, filter, memory, t, least_share, is_s
         position = _begin(hazard, filter, newborn, t, slot)
         predictors.open_first(emission, memory, position)
         return
-    shares = np.zeros(count)
+    shares[:count] = 0.0
     reference = 0
     if is_still:
         newborn[:] = 0.0
@@ -384,13 +393,12 @@ def _note_gap(filter, y, row):
 
 
 @inlined_kernel
-def advance(emission, duration, hazard, filter, memory, y, row, is_still, least_share, likelihood):
-    """Take observation ``row`` of ``y`` in; where it ``is_still`` time passes and nothing else happens.
-    ``likelihood`` is room for one number a hypothesis."""
-    _give_birth(emission, duration, hazard, filter, memory, filter.clock[TIME], least_share, is_still)
+def advance(emission, duration, hazard, filter, memory, y, row, is_still, least_share, work):
+    """Take observation ``row`` of ``y`` in; where it ``is_still`` time passes and nothing else happens."""
+    _give_birth(emission, duration, hazard, filter, memory, filter.clock[TIME], least_share, is_still, work)
     if not is_still:
-        log_top = predictors.predict(emission, memory, y, row, filter.clock[COUNT], likelihood)
-        _weigh(filter, likelihood, log_top)
+        log_top = predictors.predict(emission, memory, y, row, filter.clock[COUNT], work.likelihood)
+        _weigh(filter, work.likelihood, log_top)
         predictors.learn(emission, memory, y, row, filter.clock[COUNT])
     _note_gap(filter, y, row)
     filter.clock[TIME] += 1

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream.online.hazard import risks_survived
 from ishsmm_stream.online.results import ChangePoint
 from ishsmm_stream.online.run_length import CONSIDERED, COUNT, GAP_BEGAN, GAP_ENDED, NOBODY, TIME
@@ -17,7 +17,7 @@ LEAST_PROBABILITY = 0.5  # of a change point that is listed
 LEAST_PROBABILITY_LATE = 0.99  # of one that is listed although it lies before the lag
 
 
-@kernel
+@owning_kernel
 def _pass_to_parents(hazard, filter, start, record, posterior):
     """Give the posterior mass of a start, at every hazard, to its parents by their shares."""
     slot = filter.record_slot[record]
@@ -46,7 +46,7 @@ def _pass_to_parents(hazard, filter, start, record, posterior):
                 posterior[filter.parent_slot[record, i], g] += posterior[slot, g] * weights[i, g] / total[g]
 
 
-@kernel
+@owning_kernel
 def change_probability(hazard, filter):
     """P(a segment starts at t | y) for the last observations, oldest first, as many as the lag holds."""
     time = filter.clock[TIME]
@@ -69,9 +69,14 @@ def change_probability(hazard, filter):
 
 
 @kernel
-def most_probable_path(filter):
-    """The starts of the most probable segmentation within the lag, ascending; the one before the lag comes first. Never
-    empty: where data beyond doubles leave only paths of probability 0, the heaviest hypothesis is on it."""
+def longest_path(filter):
+    """How many starts a path within the lag can have, with the one before it."""
+    return filter.record_slot.shape[0] + 1
+
+
+@kernel
+def _trace_path(filter, path):
+    """Write the starts of the most probable segmentation, the last one first; returns how many there are."""
     time = filter.clock[TIME]
     oldest = max(0, time - filter.record_slot.shape[0])
     best, chosen = -np.inf, 0
@@ -81,7 +86,6 @@ def most_probable_path(filter):
             if value > best or (value == best and filter.weight[i] > filter.weight[chosen]):
                 best, chosen = value, i
     slot = filter.slot[chosen]
-    path = np.empty(filter.record_slot.shape[0] + 1, dtype=np.int64)
     length = 0
     while slot != NOBODY:
         path[length] = filter.slot_start[slot]
@@ -89,10 +93,18 @@ def most_probable_path(filter):
         if filter.slot_start[slot] < oldest:
             break
         slot = filter.slot_parent[slot]
-    return path[:length][::-1].copy()
+    return length
 
 
-@kernel
+@owning_kernel
+def most_probable_path(filter):
+    """The starts of the most probable segmentation within the lag, ascending; the one before the lag comes first. Never
+    empty: where data beyond doubles leave only paths of probability 0, the heaviest hypothesis is on it."""
+    path = np.empty(longest_path(filter), dtype=np.int64)
+    return path[: _trace_path(filter, path)][::-1].copy()
+
+
+@owning_kernel
 def describe_change(probability, first, path, i):
     """(probability, low, high) of the change at path[i]: the sum over its basin, at most 1, and the 5% and 95%
     quantiles of the unit of mass nearest to it. ``probability[j]`` belongs to observation ``first + j``.
@@ -154,7 +166,7 @@ def _write_change(changes, row, index, probability, low, high):
     changes[row, CHANGE.high] = high
 
 
-@kernel
+@owning_kernel
 def open_changes(hazard, filter, path, changes):
     """Write the change points of the most probable ``path`` that are not settled yet to ``changes``; returns how many
     rows are filled."""
@@ -195,18 +207,25 @@ def _describe_late(filter, index):
 
 
 @kernel
-def settle(hazard, filter, settled, written):
+def settle(hazard, filter, path, settled, written):
     """Freeze the change points of the most probable path that are about to leave the lag.
 
     They are written to rows ``written`` and on of ``settled``; returns the rows filled. A start that is older than
     three quarters of the lag is looked at once and never again. One that lies in a long gap comes to light when it has
-    left the lag; it is settled as soon as it is all but certain.
+    left the lag; it is settled as soon as it is all but certain. ``path``: room for the longest path.
     """
-    time = filter.clock[TIME]
     lag = filter.record_slot.shape[0]
-    horizon = time - 1 - (lag - lag // 4)
+    horizon = filter.clock[TIME] - 1 - (lag - lag // 4)
+    for i in range(_trace_path(filter, path)):
+        if filter.clock[CONSIDERED] < path[i] <= horizon:
+            return _settle_until(horizon, hazard, filter, settled, written)
+    return written
+
+
+@owning_kernel
+def _settle_until(horizon, hazard, filter, settled, written):
     path = most_probable_path(filter)
-    first = max(0, time - lag)
+    first = max(0, filter.clock[TIME] - filter.record_slot.shape[0])
     probability = np.zeros(0)
     for i in range(path.shape[0]):
         if filter.clock[CONSIDERED] < path[i] <= horizon:

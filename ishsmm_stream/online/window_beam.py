@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream._special import draw_index
 from ishsmm_stream.batch.weights import draw_row, instantiate
 from ishsmm_stream.model.durations import family as durations
@@ -87,7 +87,7 @@ def fill_slot(emission, duration, window, values, offset, length, k):
     )
 
 
-@kernel
+@owning_kernel
 def draw_slot(rng, emission, duration, window, k):
     """theta and lambda of a state without data."""
     stats = np.empty(emissions.stats_size(emission))
@@ -144,7 +144,7 @@ def _rows_are_ready(ready, pi_tail, ended, cut, j, starts_here, count):
     return True
 
 
-@kernel
+@owning_kernel
 def _make_rows_ready(
     rng, emission, duration, rules, weights, rows, window, values, offset, length, j, starts_here, count
 ):  # fmt: skip

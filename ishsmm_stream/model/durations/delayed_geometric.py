@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ishsmm_stream import _checks
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream._special import draw_index, draw_log_beta, log_add, log_gamma, log_gamma_ratio
 from ishsmm_stream.model.durations import family
 from ishsmm_stream.model.durations.family import LARGEST_COUNT, LOG_NEGLIGIBLE
@@ -111,7 +111,7 @@ def _log_predictive_survival(prior, stats, r):
     return min(0.0, _log_evidence(prior.a, prior.b, stats[0], stats[1], longest, float(r)) - now)
 
 
-@family.draw_parameters.register(DelayedGeometric)
+@family.draw_parameters.register(DelayedGeometric, owning=True)
 def _draw_parameters(prior, stats, censored, rng, params):
     count, total = stats[0], stats[1]
     ended = prior.a + count
@@ -167,7 +167,7 @@ def _table_length(prior, params, log_threshold):
     return family.unimodal_table_length(prior, params, int(params[0]), log_threshold)
 
 
-@kernel
+@owning_kernel
 def _draw_geometric(q, rng):
     """Draw from q (1 - q)^r by inversion."""
     log_uniform = math.log(1.0 - rng.random())

@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from ishsmm_stream._jit import kernel
-from ishsmm_stream._special import draw_index, draw_log_beta, log_add, log_gamma, log_gamma_ratio
+from ishsmm_stream._jit import kernel, owning_kernel
+from ishsmm_stream._special import draw_index, draw_log_beta, draw_poisson, log_add, log_gamma, log_gamma_ratio
 from ishsmm_stream.model.durations import family
 from ishsmm_stream.model.durations.family import LARGEST_COUNT, LOG_NEGLIGIBLE
 
@@ -109,7 +109,7 @@ def log_tail(size, odds, r):
     return math.log1p(-min(below, LARGEST_Q))
 
 
-@kernel
+@owning_kernel
 def draw_tail(size, odds, lowest, rng):
     """Draw R given R >= lowest, a float, by inversion: the largest r with P(R >= r) >= U P(R >= lowest)."""
     log_target = log_tail(size, odds, lowest) + math.log(1.0 - rng.random())
@@ -208,7 +208,7 @@ def _log_beta_tail(size, a, b, r):
     return min(0.0, log_first + math.log(total))
 
 
-@kernel
+@owning_kernel
 def _draw_beta_tail(size, a, b, lowest, rng):
     """``draw_tail`` of the beta negative binomial."""
     log_target = _log_beta_tail(size, a, b, lowest) + math.log(1.0 - rng.random())
@@ -284,7 +284,7 @@ def _log_predictive_survival(prior, stats, r):
     return min(0.0, log_joint - log_total)
 
 
-@family.draw_parameters.register(NegativeBinomial)
+@family.draw_parameters.register(NegativeBinomial, owning=True)
 def _draw_parameters(prior, stats, censored, rng, params):
     chosen = 0
     if len(prior.size) > 1:
@@ -365,7 +365,7 @@ def _table_length(prior, params, log_threshold):
 @family.draw.register(NegativeBinomial)
 def _draw(prior, params, rng):
     rate = rng.standard_gamma(params[0]) * (params[1] / (1.0 - params[1]))
-    return rng.poisson(min(rate, float(LARGEST_COUNT)))
+    return draw_poisson(rng, min(rate, float(LARGEST_COUNT)))
 
 
 @family.draw_beyond.register(NegativeBinomial)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ishsmm_stream._special import log_gamma
+from ishsmm_stream._special import draw_poisson, log_gamma
 from ishsmm_stream.model.durations import family
 from ishsmm_stream.model.durations.family import LARGEST_COUNT, LOG_NEGLIGIBLE
 from ishsmm_stream.model.durations.negative_binomial import draw_tail, log_mass, log_tail
@@ -132,7 +132,7 @@ def _table_length(prior, params, log_threshold):
 
 @family.draw.register(Poisson)
 def _draw(prior, params, rng):
-    return rng.poisson(min(params[0], float(LARGEST_COUNT)))
+    return draw_poisson(rng, min(params[0], float(LARGEST_COUNT)))
 
 
 @family.draw_beyond.register(Poisson)
@@ -140,7 +140,7 @@ def _draw_beyond(prior, params, lowest, rng):
     rate = min(params[0], float(LARGEST_COUNT))
     if lowest <= rate:  # at least about half of the mass lies beyond: reject
         while True:
-            r = rng.poisson(rate)
+            r = draw_poisson(rng, rate)
             if r >= lowest:
                 return r
     # P(R >= lowest) / P(R = lowest), then walk up from ``lowest``

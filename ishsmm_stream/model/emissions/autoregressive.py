@@ -127,7 +127,7 @@ def _clear(prior, stats):
         stats[_MEAN + 1] = prior.lag_mean
 
 
-@family.add.register(Autoregressive)
+@family.add.register(Autoregressive, owning=True)
 def _add(prior, stats, y, t):
     position = stats[_POSITION]
     stats[_POSITION] += 1.0

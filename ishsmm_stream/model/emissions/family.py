@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from ishsmm_stream import _checks
-from ishsmm_stream._jit import by_family, kernel
+from ishsmm_stream._jit import by_family, kernel, owning_kernel
 
 
 @by_family
@@ -102,7 +102,7 @@ def is_missing(y, t):
     return False
 
 
-@kernel
+@owning_kernel
 def _block_log_marginal(prior, y):
     stats = np.empty(stats_size(prior))
     clear(prior, stats)
@@ -111,7 +111,7 @@ def _block_log_marginal(prior, y):
     return log_marginal(prior, stats)
 
 
-@kernel
+@owning_kernel
 def _draw_many(prior, stats, rng, draws):
     for i in range(draws.shape[0]):
         draw_parameters(prior, stats, rng, draws[i])

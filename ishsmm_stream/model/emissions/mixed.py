@@ -147,7 +147,7 @@ def _log_marginal(prior, stats):
     return _log_total(stats, len(prior.weights))
 
 
-@family.draw_parameters.register(Mixed)
+@family.draw_parameters.register(Mixed, owning=True)
 def _draw_parameters(prior, stats, rng, params):
     count = len(prior.weights)
     total = _log_total(stats, count)

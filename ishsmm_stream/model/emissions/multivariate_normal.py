@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ishsmm_stream import _checks
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream._linear import cholesky, log_determinant, solve_lower, solve_lower_transposed
 from ishsmm_stream._special import HALF_LOG_TWO_PI, LOG_PI, log_gamma
 from ishsmm_stream.model.emissions import family
@@ -85,7 +85,7 @@ def _checked_scale(scale: Any, channels: int) -> tuple[tuple[float, ...], ...]:
     return tuple(tuple(float(entry) for entry in row) for row in matrix)
 
 
-@kernel
+@owning_kernel
 def _prior_factor(prior):
     """The Cholesky factor of Psi."""
     channels = len(prior.mean)
@@ -97,7 +97,7 @@ def _prior_factor(prior):
     return factor
 
 
-@kernel
+@owning_kernel
 def _posterior_factor(prior, stats):
     """The Cholesky factor of Psi_n."""
     channels = len(prior.mean)
@@ -154,7 +154,7 @@ def _add(prior, stats, y, t):
         stats[1 + i] += (y[t, i] - stats[1 + i]) / count
 
 
-@family.log_predictive.register(MultivariateNormal)
+@family.log_predictive.register(MultivariateNormal, owning=True)
 def _log_predictive(prior, stats, y, t):
     # A multivariate t: freedom_n - D + 1 degrees of freedom, scale matrix Psi_n (k + 1) / (k (freedom_n - D + 1)).
     if family.is_missing(y, t):
@@ -179,7 +179,7 @@ def _log_predictive(prior, stats, y, t):
     )
 
 
-@family.log_marginal.register(MultivariateNormal)
+@family.log_marginal.register(MultivariateNormal, owning=True)
 def _log_marginal(prior, stats):
     channels = len(prior.mean)
     count = stats[0]
@@ -191,7 +191,7 @@ def _log_marginal(prior, stats):
     return result + 0.5 * prior.freedom * before - 0.5 * (prior.freedom + count) * after
 
 
-@family.draw_parameters.register(MultivariateNormal)
+@family.draw_parameters.register(MultivariateNormal, owning=True)
 def _draw_parameters(prior, stats, rng, params):
     # Bartlett: B B' ~ Wishart(freedom, I) for B upper triangular with independent standard normals above the diagonal
     # and B_ii^2 ~ chi-square(freedom - (D - 1 - i)). With Psi_n = L L' the precision L'^-1 B B' L^-1 is a draw, and

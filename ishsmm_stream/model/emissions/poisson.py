@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ishsmm_stream import _checks
-from ishsmm_stream._special import draw_log_gamma, log_gamma
+from ishsmm_stream._special import draw_log_gamma, draw_poisson, log_gamma
 from ishsmm_stream.model.emissions import family
 
 
@@ -97,7 +97,7 @@ def _log_density(prior, params, y, t):
 
 @family.simulate.register(Poisson)
 def _simulate(prior, params, rng, y, t, position):
-    y[t, 0] = rng.poisson(math.exp(params[0]))
+    y[t, 0] = draw_poisson(rng, math.exp(params[0]))
 
 
 @family.channels.register(Poisson)
