@@ -7,7 +7,7 @@ Everything numba lives behind the names of this file:
   instructions, which took half to two thirds of the time of everything that is compiled here. So it makes no arrays,
   calls nothing that returns an array, and returns none but those that it was given.
 * ``owning_kernel`` compiles one that may: it counts. It is for what allocates, and for what Python calls with a random
-  generator, which numba counts too. What it does often it leaves to kernels.
+  generator, which numba counts too and would never let go of otherwise. What it does often it leaves to kernels.
 * ``by_family`` makes a function whose body is chosen by the type of its first argument, a NamedTuple that holds
   a prior's numbers. Inside compiled code numba makes the choice when it compiles; in plain Python (and under
   ``NUMBA_DISABLE_JIT=1``) a dictionary makes it.
@@ -78,8 +78,6 @@ def kernel(function: Callable[..., Any], *, inlined: bool = False, owning: bool 
     packages may call each other where their files lie in one folder. ``inlined``: made part of the kernels that call
     it, for small steps with many arrays.
     """
-    # One that takes a generator and does not own it would never let go of it, so Python cannot call it.
-    from_python = owning or "rng" not in function.__code__.co_varnames[: function.__code__.co_argcount]
     config: Any = numba.config
     previous = config.CACHE_DIR
     # The cache takes its folder at decoration, so the setting is ours for this line only.
@@ -89,10 +87,7 @@ def kernel(function: Callable[..., Any], *, inlined: bool = False, owning: bool 
         rest.split(".")[0] if is_ours else package, None if is_ours else Path(function.__code__.co_filename).parent
     )
     try:
-        return numba.njit(
-            nogil=True, cache=True, error_model="numpy", forceinline=inlined, _nrt=owning,
-            no_cpython_wrapper=not from_python,
-        )(function)  # fmt: skip
+        return numba.njit(nogil=True, cache=True, error_model="numpy", forceinline=inlined, _nrt=owning)(function)
     finally:
         config.CACHE_DIR = previous
 

@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 from ishsmm_stream import _linear
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import owning_kernel
 
 
-@kernel
+@owning_kernel
 def exercise(matrix, lower, upper):
     """Factor ``matrix`` in place, and solve with L and L'."""
     _linear.cholesky(matrix)

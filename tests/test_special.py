@@ -10,12 +10,12 @@ import pytest
 from scipy import integrate, special, stats
 
 from ishsmm_stream import _special
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import owning_kernel
 
 FALSE_ALARM = 1e-6
 
 
-@kernel
+@owning_kernel
 def tabulate(x):
     """Every deterministic function on a grid, in one compiled function."""
     table = np.empty((len(x), 7))
@@ -30,7 +30,7 @@ def tabulate(x):
     return table
 
 
-@kernel
+@owning_kernel
 def draw(rng, count, shape, a, b, weights):
     """ln gamma, ln beta with its complement, and indices."""
     drawn = np.empty((count, 4))

@@ -12,7 +12,7 @@ import numpy as np
 
 from ishsmm_stream._jit import by_family
 from ishsmm_stream.model import emissions
-from ishsmm_stream.model.emissions import family
+from ishsmm_stream.model.emissions import autoregressive, family
 
 CONJUGATE = (  # Normal has a faster predictor of its own
     emissions.MultivariateNormal,
@@ -133,3 +133,10 @@ for _family in CONJUGATE:
     level_and_noise.register(_family)(_level_and_noise)
     pack.register(_family)(_pack)
     unpack.register(_family)(_unpack)
+
+
+@learn.register(emissions.Autoregressive, owning=True)
+def _learn_autoregressive(emission, memory, y, row, count):
+    work = np.empty(autoregressive.dimension(emission))  # once for all hypotheses
+    for i in range(count):
+        autoregressive.add_in_room(emission, memory.stats[i], y, row, work)

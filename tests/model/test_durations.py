@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 from scipy import special, stats
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import owning_kernel
 from ishsmm_stream.model.durations import DelayedGeometric, Fixed, Geometric, NegativeBinomial, Poisson, family
 
 DRAWS = 300 if numba.config.DISABLE_JIT else 20_000
@@ -28,7 +28,7 @@ pytestmark = pytest.mark.filterwarnings("ignore::RuntimeWarning:scipy.*")  # the
 # Kernels that serve every family: these are what numba compiles here.
 
 
-@kernel
+@owning_kernel
 def collect(prior, counts):
     stats = np.empty(family.stats_size(prior))
     family.clear(prior, stats)
@@ -37,7 +37,7 @@ def collect(prior, counts):
     return stats
 
 
-@kernel
+@owning_kernel
 def evaluate(prior, stats, params, counts):
     """Rows: ln F, ln predictive pmf, ln predictive survival."""
     out = np.empty((3, counts.shape[0]))
@@ -48,23 +48,23 @@ def evaluate(prior, stats, params, counts):
     return out
 
 
-@kernel
+@owning_kernel
 def tabulate(prior, params, pmf, survival):
     return family.tabulate(prior, params, pmf, survival)
 
 
-@kernel
+@owning_kernel
 def table_length(prior, params, log_threshold):
     return family.table_length(prior, params, log_threshold)
 
 
-@kernel
+@owning_kernel
 def sample_parameters(prior, stats, censored, rng, draws):
     for i in range(draws.shape[0]):
         family.draw_parameters(prior, stats, censored, rng, draws[i])
 
 
-@kernel
+@owning_kernel
 def sample_counts(prior, params, lowest, rng, draws):
     for i in range(draws.shape[0]):
         if lowest < 0:

@@ -22,7 +22,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from ishsmm_stream._jit import kernel
+from ishsmm_stream._jit import owning_kernel
 from ishsmm_stream.model.emissions import (
     Autoregressive,
     Categorical,
@@ -43,7 +43,7 @@ DRAWS = 20_000
 # One kernel exercises all of a family's compiled functions: compiling is most of the time these tests take.
 
 
-@kernel
+@owning_kernel
 def exercise(prior, y, split, rng, draws, simulated):
     """Statistics of y[:split]; predictions, in order below ``split`` and of single rows from there on; the marginal
     likelihood; parameters drawn; their densities of every row; and a series simulated from the last parameter."""

@@ -77,7 +77,7 @@ _POSITION, _COUNT, _SCALE, _LOG_SHRINKAGE, _MEAN = range(5)
 
 
 @kernel
-def _dimension(prior):
+def dimension(prior):
     """d, the length of b."""
     if prior.trend:
         return prior.order + 2
@@ -105,18 +105,18 @@ def _regressor(prior, y, t, i, position):
 
 @family.stats_size.register(Autoregressive)
 def _stats_size(prior):
-    d = _dimension(prior)
+    d = dimension(prior)
     return _MEAN + d + d * d
 
 
 @family.params_size.register(Autoregressive)
 def _params_size(prior):
-    return _dimension(prior) + 1
+    return dimension(prior) + 1
 
 
 @family.clear.register(Autoregressive)
 def _clear(prior, stats):
-    d = _dimension(prior)
+    d = dimension(prior)
     root = _MEAN + d
     stats[:] = 0.0
     stats[_SCALE] = prior.scale
@@ -129,20 +129,25 @@ def _clear(prior, stats):
 
 @family.add.register(Autoregressive, owning=True)
 def _add(prior, stats, y, t):
+    add_in_room(prior, stats, y, t, np.empty(dimension(prior)))
+
+
+@kernel
+def add_in_room(prior, stats, y, t, whitened):
+    """``family.add`` for many in turn: the work space, d numbers, is the caller's."""
     position = stats[_POSITION]
     stats[_POSITION] += 1.0
     if not _has_term(prior, y, t):
         return
-    d = _dimension(prior)
+    d = dimension(prior)
     root = _MEAN + d
-    whitened = np.empty(d)  # v = S' x
     residual = y[t, 0]
     factor = 1.0  # variance of the prediction in units of s2: 1 + x' S S' x
     for j in range(d):
         total = 0.0
         for i in range(d):
             total += stats[root + i * d + j] * _regressor(prior, y, t, i, position)
-        whitened[j] = total
+        whitened[j] = total  # v = S' x
         factor += total * total
         residual -= stats[_MEAN + j] * _regressor(prior, y, t, j, position)
     # S (I - v v' / (factor + sqrt(factor))) is a square root of S S' - S v v' S' / factor.
@@ -164,7 +169,7 @@ def _add(prior, stats, y, t):
 def _log_predictive(prior, stats, y, t):
     if not _has_term(prior, y, t):
         return 0.0
-    d = _dimension(prior)
+    d = dimension(prior)
     root = _MEAN + d
     position = stats[_POSITION]
     centre = 0.0
@@ -195,7 +200,7 @@ def _log_marginal(prior, stats):
 
 @family.draw_parameters.register(Autoregressive)
 def _draw_parameters(prior, stats, rng, params):
-    d = _dimension(prior)
+    d = dimension(prior)
     root = _MEAN + d
     variance = stats[_SCALE] / rng.standard_gamma(prior.shape + 0.5 * stats[_COUNT])
     deviation = math.sqrt(variance)
@@ -212,7 +217,7 @@ def _draw_parameters(prior, stats, rng, params):
 def _log_density(prior, params, y, t):
     if not _has_term(prior, y, t):
         return 0.0
-    d = _dimension(prior)
+    d = dimension(prior)
     residual = y[t, 0]
     for i in range(d):
         residual -= params[i] * _regressor(prior, y, t, i, 0.0)
@@ -228,7 +233,7 @@ def _simulate(prior, params, rng, y, t, position):
             value += params[lag] * y[t - lag, 0]
     if prior.trend:
         value += params[prior.order + 1] * position
-    y[t, 0] = value + math.sqrt(params[_dimension(prior)]) * rng.standard_normal()
+    y[t, 0] = value + math.sqrt(params[dimension(prior)]) * rng.standard_normal()
 
 
 @family.channels.register(Autoregressive)
