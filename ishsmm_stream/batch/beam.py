@@ -164,13 +164,12 @@ def _rest_power(share, temperature):
 # Forward
 
 
-@owning_kernel
-def _entry_weights(rows, beam, temperature, t, state, first, last, count, out):
+@kernel
+def _entry_weights(rows, beam, temperature, t, state, first, last, count, room, out):
     """The paper's slice: weights of "a segment of ``state`` with remaining count r starts at t" for first <= r < last,
-    summed over the states it comes from."""
+    summed over the states it comes from. ``room``: (2, count)."""
     cut = beam.slices[t]
-    steps = np.empty(count)
-    factors = np.empty(count)
+    steps, factors = room[0], room[1]
     active = 0
     largest = 0.0
     for m in range(count if t > 0 else 1):
@@ -295,15 +294,14 @@ def _rows_are_ready(rows, ended, cut, t, count):
     return True
 
 
-@owning_kernel
-def _ready_rows(rng, rules, weights, rows, beam, t, count, filled):
+@kernel
+def _ready_rows(rng, rules, weights, rows, beam, t, count, filled, no_counts):
     """Draw the rows that carry weight at t and split the tail until no slice can reach it.
 
     Only those rows: the paper asks it of all, which no left-to-right topology can satisfy. Returns the states
-    instantiated so far, or minus that number - 1 where slots ran out.
+    instantiated so far, or minus that number - 1 where slots ran out. ``no_counts`` is empty.
     """
     cut = beam.slices[t]
-    no_counts = np.zeros((0, 0), dtype=np.int64)
     for row in range(count + 1 if t > 0 else 1):
         if row > 0 and not beam.ended[row - 1, t] > 0.0:
             continue
@@ -372,18 +370,35 @@ def _add_pending(pending, pmf, low, high, factor, state, t):
         ends[i] += factor * durations[i]
 
 
+class ForwardWork(NamedTuple):
+    """Room for one step of ``forward``."""
+
+    entering: np.ndarray  # (filled,)
+    scale: np.ndarray  # (filled,)
+    by_duration: np.ndarray  # (T,)
+    room: np.ndarray  # (2, filled)
+    no_counts: np.ndarray  # (0, 0)
+
+
 @owning_kernel
 def forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, count, filled):
     """Forward filter from time ``start``; returns (answer, time, states instantiated).
 
     With NEEDS_STATES the caller fills more slots and calls again with the time and the count that were returned.
     """
+    work = ForwardWork(
+        np.empty(filled), np.empty(filled), np.empty(beam.slices.shape[0]), np.empty((2, filled)),
+        np.zeros((0, 0), dtype=np.int64),
+    )  # fmt: skip
+    return _forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, count, filled, work)
+
+
+@kernel
+def _forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, count, filled, work):
     ended, entered, pending, pmf = beam.ended, beam.entered, beam.pending, beam.pmf
     cumulative, log_scale, offset, live = beam.cumulative, beam.log_scale, beam.offset, beam.live
     length = beam.slices.shape[0]
-    entering = np.empty(filled)
-    scale = np.empty(filled)
-    by_duration = np.empty(length)
+    entering, scale, by_duration = work.entering, work.scale, work.by_duration
     if start == 0:
         log_scale[0] = 0.0
         for k in range(count):
@@ -401,7 +416,7 @@ def forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, co
                     entered[k, t] = 0.0
                 continue
         if not _rows_are_ready(rows, ended, cut, t, count):
-            ready = _ready_rows(rng, rules, weights, rows, beam, t, count, filled)
+            ready = _ready_rows(rng, rules, weights, rows, beam, t, count, filled, work.no_counts)
             if ready < 0:
                 return NEEDS_STATES, t, -ready - 1
             count = ready
@@ -410,7 +425,7 @@ def forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, co
             for k in range(count):
                 low, high = beam.low[k], min(beam.high[k], length - 1 - t)
                 if low < high:
-                    _entry_weights(rows, beam, temperature, t, k, low, high, count, by_duration)
+                    _entry_weights(rows, beam, temperature, t, k, low, high, count, work.room, by_duration)
                     factor = _entry_factor(pending, log_scale, cumulative, offset, live, t, k)
                     _extend_live(pending, live, k, t, t + 1 + high)
                     for r in range(low, high):
@@ -448,21 +463,23 @@ def _draw_last_transition(rng, beam, count):
 
     Its weight is entered x P(r >= what was seen of it) x the likelihood since.
     """
+    entered, survival, high = beam.entered, beam.survival, beam.high
+    log_scale, cumulative = beam.log_scale, beam.cumulative
     length = beam.slices.shape[0]
     span = 0
     for k in range(count):
-        span = max(span, min(beam.high[k], length))
+        span = max(span, min(high[k], length))
     weights = np.zeros(count * span)
     exponents = np.empty(count * span)
     top = -np.inf
     for k in range(count):
-        for t in range(max(0, length - beam.high[k]), length):
-            if beam.entered[k, t] > 0.0:
-                weight = beam.entered[k, t] * beam.survival[k, length - t - 1]
+        for t in range(max(0, length - high[k]), length):
+            if entered[k, t] > 0.0:
+                weight = entered[k, t] * survival[k, length - t - 1]
                 if weight > 0.0:
                     i = k * span + t - (length - span)
                     weights[i] = weight
-                    exponents[i] = beam.log_scale[t] + beam.cumulative[k, length] - beam.cumulative[k, t]
+                    exponents[i] = log_scale[t] + cumulative[k, length] - cumulative[k, t]
                     top = max(top, exponents[i] + math.log(weight))
     if top == -np.inf:
         return -1, -1
@@ -482,13 +499,14 @@ def _draw_last_paper(rng, rows, beam, temperature, count):
         for t in range(length):
             options += max(0, beam.high[k] - max(length - t - 1, beam.low[k]))
     weights = np.empty(options)
+    room = np.empty((2, count))
     top = -np.inf
     i = 0
     for k in range(count):
         for t in range(length):
             change = beam.log_scale[t] + beam.cumulative[k, length] - beam.cumulative[k, t]
             first = max(length - t - 1, beam.low[k])
-            _entry_weights(rows, beam, temperature, t, k, first, beam.high[k], count, weights[i:])
+            _entry_weights(rows, beam, temperature, t, k, first, beam.high[k], count, room, weights[i:])
             for _ in range(first, beam.high[k]):
                 weights[i] = math.log(weights[i]) + change if weights[i] > 0.0 else -np.inf
                 top = max(top, weights[i])
@@ -508,12 +526,13 @@ def _draw_last_paper(rng, rows, beam, temperature, count):
     return -1, -1, -1
 
 
-@owning_kernel
-def _draw_previous(rng, rows, beam, temperature, duration, state, start, count):
-    """The state that ends where this segment starts; ``duration`` is F(r) under the paper's slice, else 1."""
+@kernel
+def _draw_previous(rng, rows, beam, temperature, duration, state, start, count, weights):
+    """The state that ends where this segment starts; ``duration`` is F(r) under the paper's slice, else 1. ``weights``
+    is room."""
     cut = beam.slices[start]
-    weights = np.zeros(count)
     for m in range(count):
+        weights[m] = 0.0
         probability = rows.pi[m + 1, state] * duration
         if beam.ended[m, start] > 0.0 and cut < probability:
             weights[m] = (
@@ -522,16 +541,15 @@ def _draw_previous(rng, rows, beam, temperature, duration, state, start, count):
     return draw_index(rng, weights, count)
 
 
-@owning_kernel
-def _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count):
+@kernel
+def _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count, room, one):
     """Where the segment of ``state`` that ends just before ``end`` starts. The terms add up to ended[state, end]."""
     target = rng.random() * beam.ended[state, end]
-    one = np.empty(1)
     chosen = -1
     for r in range(beam.low[state], min(beam.high[state], end)):
         t = end - r - 1
         if paper_slice:
-            _entry_weights(rows, beam, temperature, t, state, r, r + 1, count, one)
+            _entry_weights(rows, beam, temperature, t, state, r, r + 1, count, room, one)
             weight = one[0]
         else:
             weight = beam.entered[state, t] * beam.pmf[state, r]
@@ -560,6 +578,7 @@ def backward(rng, rows, beam, temperature, paper_slice, count, starts, labels):
         state, start = _draw_last_transition(rng, beam, count)
     if start < 0:
         return 0
+    weights, room, one = np.empty(count), np.empty((2, count)), np.empty(1)
     position = starts.shape[0]
     while True:
         position -= 1
@@ -569,8 +588,8 @@ def backward(rng, rows, beam, temperature, paper_slice, count, starts, labels):
             return starts.shape[0] - position
         end = start
         duration = beam.pmf[state, r] if paper_slice else 1.0
-        state = _draw_previous(rng, rows, beam, temperature, duration, state, end, count)
-        start = _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count)
+        state = _draw_previous(rng, rows, beam, temperature, duration, state, end, count, weights)
+        start = _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count, room, one)
         if start < 0:
             return 0
         r = end - start - 1

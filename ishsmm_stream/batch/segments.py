@@ -45,26 +45,38 @@ def longest_table(duration, lam, log_threshold, first, last):
     return longest
 
 
-@owning_kernel
-def _draw_emission_parameters(rng, emission, y, starts, labels, theta, filled):
-    stats = np.empty((filled, emissions.stats_size(emission)))
-    for k in range(filled):
+@kernel
+def _summarise(emission, y, starts, labels, stats):
+    """The statistics of what each state emitted."""
+    for k in range(stats.shape[0]):
         emissions.clear(emission, stats[k])
     for i in range(starts.shape[0]):
         for t in range(starts[i], segment_end(starts, i, y.shape[0])):
             emissions.add(emission, stats[labels[i]], y, t)
+
+
+@owning_kernel
+def _draw_emission_parameters(rng, emission, y, starts, labels, theta, filled):
+    stats = np.empty((filled, emissions.stats_size(emission)))
+    _summarise(emission, y, starts, labels, stats)
     for k in range(filled):
         emissions.draw_parameters(emission, stats[k], rng, theta[k])
+
+
+@kernel
+def _summarise_dwells(duration, starts, labels, stats):
+    """The statistics of each state's complete dwells."""
+    for k in range(stats.shape[0]):
+        durations.clear(duration, stats[k])
+    for i in range(starts.shape[0] - 1):
+        durations.add(duration, stats[labels[i]], starts[i + 1] - starts[i] - 1)
 
 
 @owning_kernel
 def _draw_duration_parameters(rng, duration, length, starts, labels, lam, filled):
     stats = np.empty((filled, durations.stats_size(duration)))
-    for k in range(filled):
-        durations.clear(duration, stats[k])
+    _summarise_dwells(duration, starts, labels, stats)
     last = starts.shape[0] - 1
-    for i in range(last):
-        durations.add(duration, stats[labels[i]], starts[i + 1] - starts[i] - 1)
     censored = length - starts[last] - 1
     for k in range(filled):
         durations.draw_parameters(duration, stats[k], censored if k == labels[last] else -1, rng, lam[k])
@@ -107,11 +119,7 @@ def draw_priors_and_tables(rng, emission, duration, y, theta, lam, beam, first, 
 def log_data(emission, y, starts, labels, count):
     """ln p(y | segments, labels), theta integrated out."""
     stats = np.empty((count, emissions.stats_size(emission)))
-    for k in range(count):
-        emissions.clear(emission, stats[k])
-    for i in range(starts.shape[0]):
-        for t in range(starts[i], segment_end(starts, i, y.shape[0])):
-            emissions.add(emission, stats[labels[i]], y, t)
+    _summarise(emission, y, starts, labels, stats)
     total = 0.0
     for k in range(count):
         total += emissions.log_marginal(emission, stats[k])
