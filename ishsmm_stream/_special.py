@@ -17,6 +17,13 @@ LOG_PI = math.log(math.pi)
 
 
 @kernel
+def assign(target, source):
+    """target <- the first entries of source: numba's ``target[:] = source`` allocates, as the two might overlap."""
+    for i in range(target.shape[0]):
+        target[i] = source[i]
+
+
+@kernel
 def _stirling_series(z):
     """x times what ln Gamma(x) has beside (x - 1/2) ln x - x + ln(2 pi) / 2, for z = 1 / x^2 and x >= 10."""
     series = 1.0 / 156.0

@@ -342,19 +342,23 @@ def _predict(emission, memory, y, row, count, likelihood):
 
 
 @kernel
-def _regress(table, weight, count):
+def _regress(table, weight, is_level, work, count):
     """One step of recursive least squares in Potter's form, the reading counting with ``weight``: the covariance stays
-    symmetric and positive whatever the rounding."""
+    symmetric and positive whatever the rounding. Where the family ``is_level``, its other coefficients are held fixed.
+    """
     first, second, third = table[PROJECTED], table[PROJECTED + 1], table[PROJECTED + 2]
     spread, residual, shape, scale = table[SPREAD], table[RESIDUAL], table[SHAPE], table[SCALE]
-    for k in range(3):
+    gain, shrinkage = work.x, work.n
+    for i in range(count):
+        kept = 1.0 / (1.0 + weight[i] * spread[i])
+        gain[i] = weight[i] * kept
+        shrinkage[i] = 1.0 + math.sqrt(kept)
+    for k in range(1 if is_level else 3):
         mean, a, b, c = table[MEAN + k], table[ROOT + 3 * k], table[ROOT + 3 * k + 1], table[ROOT + 3 * k + 2]
         for i in range(count):
-            kept = 1.0 / (1.0 + weight[i] * spread[i])
-            gain = weight[i] * kept
-            moved = (a[i] * first[i] + b[i] * second[i] + c[i] * third[i]) * gain
+            moved = (a[i] * first[i] + b[i] * second[i] + c[i] * third[i]) * gain[i]
             mean[i] += moved * residual[i]
-            moved /= 1.0 + math.sqrt(kept)
+            moved /= shrinkage[i]
             a[i] -= moved * first[i]
             b[i] -= moved * second[i]
             c[i] -= moved * third[i]
@@ -386,7 +390,8 @@ def _learn(emission, memory, y, row, count):
             _begin_at_first_reading(table, inlier, i)
         seen[i] += 1.0
     for f in range(table.shape[0]):
-        _regress(table[f], inlier, count)
+        is_level = emission.lag_variance[f] == 0.0 and emission.drift_variance[f] == 0.0
+        _regress(table[f], inlier, is_level, memory.work, count)
     _look_back_at(memory.stream, value)
 
 

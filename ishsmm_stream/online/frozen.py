@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ishsmm_stream._jit import kernel
+from ishsmm_stream._special import assign
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.online.chains import FOLDED, SIDE
@@ -50,8 +51,8 @@ def _carry_over(emission, duration, is_frozen, count, frozen_count, old, new):
             durations.clear(duration, new.dwells[k])
             emissions.clear(emission, new.stats[k])
             continue
-        new.dwells[k, :] = old.dwells[k]
-        new.stats[k, :] = old.stats[k]
+        assign(new.dwells[k], old.dwells[k])
+        assign(new.stats[k], old.stats[k])
         new.counts[0, k] = old.counts[0, k]
         for m in range(frozen_count):
             if is_frozen[m]:
@@ -100,7 +101,7 @@ def freeze(emission, duration, chains, values, base, begin):
         if chains.log_weight[i] > -np.inf:
             origin, count, uids = chains.origin[i], chains.count[i], chains.uid[i]
             old, new = frozen_of(chains, side, origin), frozen_of(chains, 1 - side, i)
-            new.edge[:] = old.edge
+            assign(new.edge, old.edge)
             _carry_over(emission, duration, chains.is_frozen[i], count, chains.frozen_count[side, origin], old, new)
             _fold(
                 emission, duration, uids, count, chains.recent_uid[i], chains.recent_start[i], values, base, folded,

@@ -20,6 +20,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ishsmm_stream._jit import kernel
+from ishsmm_stream._special import assign
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.online import alarms, counter_random, dwell_hazards, prepared
@@ -279,8 +280,7 @@ def _observe(emission, chains, work, y, row, t):
             chains.last_seen[i, k] = t
             chains.recent_uid[i, column] = chains.uid[i, k]
             chains.recent_start[i, column] = chains.start[i]
-    for channel in range(y.shape[1]):
-        chains.values[t % chains.values.shape[0], channel] = y[row, channel]
+    assign(chains.values[t % chains.values.shape[0]], y[row])
 
 
 # Many observations

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ishsmm_stream._jit import kernel, owning_kernel
-from ishsmm_stream._special import draw_log_beta, draw_log_gamma, log_add
+from ishsmm_stream._special import assign, draw_log_beta, draw_log_gamma, log_add
 from ishsmm_stream.batch.hierarchy import resample_hierarchy, resample_rows
 from ishsmm_stream.batch.weights import ALPHA0, ALPHA1, GAMMA_LEVEL, TAIL_G, TAIL_W, Weights, make_rows
 from ishsmm_stream.model.durations import family as durations
@@ -71,10 +71,10 @@ def _load_weights(rng, step_rules, weights, hyper, tail, log_w, log_g, count):
 
     A finite space has all of its states instantiated: the tail is shared out.
     """
-    weights.hyper[:] = hyper
-    weights.tail[:] = tail
-    weights.log_w[:count] = log_w[:count]
-    weights.log_g[:count] = log_g[:count]
+    assign(weights.hyper, hyper)
+    assign(weights.tail, tail)
+    assign(weights.log_w[:count], log_w)
+    assign(weights.log_g[:count], log_g)
     states = step_rules.states
     if states > 0:
         total = -np.inf
@@ -164,10 +164,10 @@ def redraw(rng, emission, duration, settings, rules, chains, values, base, begin
         if has_room:
             window_beam.backward(rng, rows.pi, window, edge[STATE], count, path.labels, path.begins)
         moves.count[i] = count
-        moves.log_w[i, :count] = weights.log_w[:count]
-        moves.log_g[i, :count] = weights.log_g[:count]
-        chains.hyper[i, :] = weights.hyper
-        chains.tail[i, :] = weights.tail
+        assign(moves.log_w[i, :count], weights.log_w)
+        assign(moves.log_g[i, :count], weights.log_g)
+        assign(chains.hyper[i], weights.hyper)
+        assign(chains.tail[i], weights.tail)
 
 
 # After the new path
@@ -198,8 +198,8 @@ def _renumber_frozen(emission, duration, number, known, count, frozen):
     move made have none."""
     for k in range(known):
         if number[k] != NO_STATE:
-            frozen.dwells[number[k], :] = frozen.dwells[k]
-            frozen.stats[number[k], :] = frozen.stats[k]
+            assign(frozen.dwells[number[k]], frozen.dwells[k])
+            assign(frozen.stats[number[k]], frozen.stats[k])
     for row in range(known + 1):
         if row == 0 or number[row - 1] != NO_STATE:
             place = 0 if row == 0 else number[row - 1] + 1
@@ -260,8 +260,8 @@ def _renumber_states(number, known, count, labels, begin, uids, first_seen, last
 def _add_window(emission, duration, path, begin, frozen, values, offset, counts, dwells, pool, entry, used):
     """A chain's statistics: the frozen ones with the window added. Those of the emissions go to ``pool[entry:]``."""
     for k in range(used):
-        dwells[k, :] = frozen.dwells[k]
-        pool[entry + k, :] = frozen.stats[k]
+        assign(dwells[k], frozen.dwells[k])
+        assign(pool[entry + k], frozen.stats[k])
         for row in range(used + 1):
             counts[row, k] = frozen.counts[row, k]
     state, start = frozen.edge[STATE], frozen.edge[START]

@@ -25,6 +25,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ishsmm_stream._jit import kernel, owning_kernel
+from ishsmm_stream._special import assign
 from ishsmm_stream.online import hazard as hazards
 from ishsmm_stream.online import predictors
 
@@ -166,10 +167,12 @@ def _age_by_learned_hazard(hazard, t, start, mass, weight, count, newborn):
         if t - start[i] < hazard.min_dwell:
             continue
         row = mass[i]
+        for g in range(grid.shape[0]):  # loops apart, so that the compiler vectorises them
+            newborn[g] += row[g]
+        for g in range(grid.shape[0]):
+            row[g] -= row[g] * grid[g]
         total = 0.0
         for g in range(grid.shape[0]):
-            newborn[g] += row[g]
-            row[g] -= row[g] * grid[g]
             total += row[g]
         weight[i] = total
     for g in range(grid.shape[0]):
@@ -188,15 +191,22 @@ def _age_by_duration(duration, hazard, t, start, mass, weight, count, newborn, e
 
 
 @inlined_kernel
+def may_reach(floor, share, log_path):
+    """Whether ln(share) + log_path can be as much as ``floor``, by ln x <= x - 1: logarithms are dear."""
+    return log_path + (share - 1.0) >= floor - 1e-6
+
+
+@inlined_kernel
 def _record_parents(filter, t, slot, shares, total, least_share):
     """Remember who can have preceded the start ``t``: everybody with at least ``least_share`` of the largest share, and
     where that is more than there is room for, the heaviest."""
     record = t % filter.record_slot.shape[0]
     room = filter.parent_slot.shape[1]
     count = filter.clock[COUNT]
-    top = 0.0
+    top, heaviest = 0.0, 0
     for i in range(count):
-        top = max(top, shares[i])
+        if shares[i] > top:
+            top, heaviest = shares[i], i
     least = least_share * top
     while least < top:
         kept = 0
@@ -208,6 +218,7 @@ def _record_parents(filter, t, slot, shares, total, least_share):
         least = min(max(2.0 * least, 1e-6 * top), top)
     kept = 0
     best = -np.inf
+    floor = math.log(top / total) + float(filter.slot_log[filter.slot[heaviest]])
     filter.slot_parent[slot] = NOBODY
     filter.slot_before[slot] = NOBODY
     filter.slot_log[slot] = 0.0
@@ -215,13 +226,15 @@ def _record_parents(filter, t, slot, shares, total, least_share):
         if shares[i] >= least and shares[i] > 0.0 and kept < room:
             parent = filter.slot[i]
             filter.parent_slot[record, kept] = parent
-            filter.parent_share[record, kept] = _rounded(shares[i] / total)
-            log_path = math.log(shares[i] / total) + float(filter.slot_log[parent])
-            if log_path > best:
-                best = log_path
-                filter.slot_parent[slot] = parent
-                filter.slot_before[slot] = filter.slot_start[parent]
-                filter.slot_log[slot] = log_path
+            share = shares[i] / total
+            filter.parent_share[record, kept] = _rounded(share)
+            if may_reach(floor, share, float(filter.slot_log[parent])):
+                log_path = math.log(share) + float(filter.slot_log[parent])
+                if log_path > best:
+                    best = log_path
+                    filter.slot_parent[slot] = parent
+                    filter.slot_before[slot] = filter.slot_start[parent]
+                    filter.slot_log[slot] = log_path
             kept += 1
     filter.parent_count[record] = kept
     filter.record_slot[record] = slot
@@ -298,8 +311,7 @@ def _give_birth(emission, duration, hazard, filter, memory, t, least_share, is_s
     filter.clock[SLOTS_USED] += 1
     count = filter.clock[COUNT]
     if t == 0:
-        for g in range(grid):
-            newborn[g] = hazard.prior[g]
+        assign(newborn, hazard.prior)
         filter.record_slot[0] = slot
         filter.parent_count[0] = 0
         filter.slot_parent[slot] = NOBODY

@@ -11,7 +11,7 @@ import numpy as np
 from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream.online.hazard import risks_survived
 from ishsmm_stream.online.results import ChangePoint
-from ishsmm_stream.online.run_length import CONSIDERED, COUNT, GAP_BEGAN, GAP_ENDED, NOBODY, TIME
+from ishsmm_stream.online.run_length import CONSIDERED, COUNT, GAP_BEGAN, GAP_ENDED, NOBODY, TIME, may_reach
 
 LEAST_PROBABILITY = 0.5  # of a change point that is listed
 LEAST_PROBABILITY_LATE = 0.99  # of one that is listed although it lies before the lag
@@ -79,9 +79,16 @@ def _trace_path(filter, path):
     """Write the starts of the most probable segmentation, the last one first; returns how many there are."""
     time = filter.clock[TIME]
     oldest = max(0, time - filter.record_slot.shape[0])
+    heaviest = 0
+    for i in range(filter.clock[COUNT]):
+        if filter.weight[i] > filter.weight[heaviest]:
+            heaviest = i
+    floor = -np.inf
+    if filter.weight[heaviest] > 0.0:
+        floor = math.log(filter.weight[heaviest]) + float(filter.slot_log[filter.slot[heaviest]])
     best, chosen = -np.inf, 0
     for i in range(filter.clock[COUNT]):
-        if filter.weight[i] > 0.0:
+        if filter.weight[i] > 0.0 and may_reach(floor, filter.weight[i], float(filter.slot_log[filter.slot[i]])):
             value = math.log(filter.weight[i]) + float(filter.slot_log[filter.slot[i]])
             if value > best or (value == best and filter.weight[i] > filter.weight[chosen]):
                 best, chosen = value, i
