@@ -276,24 +276,40 @@ def _summarise(emission, memory, shares, total, count):
 
 
 @kernel
-def _project(table, start, time, lag, value, count):
-    """The residual of ``value`` and the spread x' V x of its prediction, V = S S', under every hypothesis."""
-    a, b, c = table[ROOT], table[ROOT + 1], table[ROOT + 2]
-    d, e, f = table[ROOT + 3], table[ROOT + 4], table[ROOT + 5]
-    g, h, k = table[ROOT + 6], table[ROOT + 7], table[ROOT + 8]
-    level, slope, drift = table[MEAN], table[MEAN + 1], table[MEAN + 2]
-    first, second, third = table[PROJECTED], table[PROJECTED + 1], table[PROJECTED + 2]
-    spread, residual = table[SPREAD], table[RESIDUAL]
+def _is_level(emission, f):
+    """Whether a family has no coefficient but the level: the rest of S is zero then, and of S' x."""
+    return emission.lag_variance[f] == 0.0 and emission.drift_variance[f] == 0.0
+
+
+# Loops over hypotheses touch few arrays each: the compiler first makes sure that they do not overlap.
+
+
+@kernel
+def _project_column(intercept, slope, drift, start, time, lag, projected, count):
+    """An entry of S' x from the column of S that it belongs to."""
     for i in range(count):
-        position = time - start[i]
-        p = a[i] + d[i] * lag + g[i] * position
-        q = b[i] + e[i] * lag + h[i] * position
-        r = c[i] + f[i] * lag + k[i] * position
-        first[i] = p
-        second[i] = q
-        third[i] = r
-        spread[i] = p * p + q * q + r * r
-        residual[i] = value - level[i] - slope[i] * lag - drift[i] * position
+        projected[i] = intercept[i] + slope[i] * lag + drift[i] * (time - start[i])
+
+
+@kernel
+def _project(table, is_level, start, time, lag, value, count):
+    """The residual of ``value`` and the spread x' V x of its prediction, V = S S', under every hypothesis."""
+    first, second, third = table[PROJECTED], table[PROJECTED + 1], table[PROJECTED + 2]
+    level, slope, drift, spread, residual = (
+        table[MEAN],
+        table[MEAN + 1],
+        table[MEAN + 2],
+        table[SPREAD],
+        table[RESIDUAL],
+    )
+    for k in range(1 if is_level else 3):
+        _project_column(
+            table[ROOT + k], table[ROOT + 3 + k], table[ROOT + 6 + k], start, time, lag, table[PROJECTED + k], count
+        )
+    for i in range(count):
+        spread[i] = first[i] * first[i] + second[i] * second[i] + third[i] * third[i]
+    for i in range(count):
+        residual[i] = value - level[i] - slope[i] * lag - drift[i] * (time - start[i])
 
 
 @kernel
@@ -323,7 +339,15 @@ def _predict(emission, memory, y, row, count, likelihood):
     table, inlier = memory.table, memory.common[INLIER]
     likelihood[:count] = 0.0
     for f in range(table.shape[0]):
-        _project(table[f], memory.common[START], memory.stream[TIME], memory.stream[LAST], value, count)
+        _project(
+            table[f],
+            _is_level(emission, f),
+            memory.common[START],
+            memory.stream[TIME],
+            memory.stream[LAST],
+            value,
+            count,
+        )
         _student_density(table[f], memory.work, count)
         density, share = table[f, DENSITY], table[f, SHARE]
         for i in range(count):
@@ -342,13 +366,19 @@ def _predict(emission, memory, y, row, count, likelihood):
 
 
 @kernel
-def _regress(table, weight, is_level, work, count):
+def _take_back(root, moved, projected, count):
+    """An entry of S less what the reading has told about it."""
+    for i in range(count):
+        root[i] -= moved[i] * projected[i]
+
+
+@kernel
+def _regress(table, is_level, weight, work, count):
     """One step of recursive least squares in Potter's form, the reading counting with ``weight``: the covariance stays
-    symmetric and positive whatever the rounding. Where the family ``is_level``, its other coefficients are held fixed.
-    """
+    symmetric and positive whatever the rounding."""
     first, second, third = table[PROJECTED], table[PROJECTED + 1], table[PROJECTED + 2]
     spread, residual, shape, scale = table[SPREAD], table[RESIDUAL], table[SHAPE], table[SCALE]
-    gain, shrinkage = work.x, work.n
+    gain, moved, shrinkage = work.x, work.n, table[DENSITY]
     for i in range(count):
         kept = 1.0 / (1.0 + weight[i] * spread[i])
         gain[i] = weight[i] * kept
@@ -356,12 +386,12 @@ def _regress(table, weight, is_level, work, count):
     for k in range(1 if is_level else 3):
         mean, a, b, c = table[MEAN + k], table[ROOT + 3 * k], table[ROOT + 3 * k + 1], table[ROOT + 3 * k + 2]
         for i in range(count):
-            moved = (a[i] * first[i] + b[i] * second[i] + c[i] * third[i]) * gain[i]
-            mean[i] += moved * residual[i]
-            moved /= shrinkage[i]
-            a[i] -= moved * first[i]
-            b[i] -= moved * second[i]
-            c[i] -= moved * third[i]
+            moved[i] = (a[i] * first[i] + b[i] * second[i] + c[i] * third[i]) * gain[i]
+        for i in range(count):
+            mean[i] += moved[i] * residual[i]
+            moved[i] /= shrinkage[i]
+        for j in range(1 if is_level else 3):
+            _take_back(table[ROOT + 3 * k + j], moved, table[PROJECTED + j], count)
     for i in range(count):
         shape[i] += 0.5 * weight[i]
         scale[i] += 0.5 * residual[i] * residual[i] * weight[i] / (1.0 + weight[i] * spread[i])
@@ -390,8 +420,7 @@ def _learn(emission, memory, y, row, count):
             _begin_at_first_reading(table, inlier, i)
         seen[i] += 1.0
     for f in range(table.shape[0]):
-        is_level = emission.lag_variance[f] == 0.0 and emission.drift_variance[f] == 0.0
-        _regress(table[f], inlier, is_level, memory.work, count)
+        _regress(table[f], _is_level(emission, f), inlier, memory.work, count)
     _look_back_at(memory.stream, value)
 
 
