@@ -71,6 +71,12 @@ def cache_folder(layer: str, folder: Path | None = None) -> str:
     return ""  # numba's own rule: beside the source file, or no cache
 
 
+def _references(*, counted: bool) -> Any:
+    """Whether compiled code counts references, as numba's decorators take it; its types do not know the option, which
+    numba shows for ``register_jitable`` ("disable runtime allocation")."""
+    return {"_nrt": counted}
+
+
 def kernel(function: Callable[..., Any], *, inlined: bool = False, owning: bool = False) -> Any:
     """Compile ``function``: without the GIL, cached on disk, IEEE arithmetic as written (no fastmath).
 
@@ -87,7 +93,9 @@ def kernel(function: Callable[..., Any], *, inlined: bool = False, owning: bool 
         rest.split(".")[0] if is_ours else package, None if is_ours else Path(function.__code__.co_filename).parent
     )
     try:
-        return numba.njit(nogil=True, cache=True, error_model="numpy", forceinline=inlined, _nrt=owning)(function)
+        return numba.njit(
+            nogil=True, cache=True, error_model="numpy", forceinline=inlined, **_references(counted=owning)
+        )(function)
     finally:
         config.CACHE_DIR = previous
 
@@ -122,12 +130,12 @@ def by_family(declaration: Callable[..., Any]) -> Any:
 
         return add
 
-    @overload(dispatch, strict=False, jit_options={"_nrt": False})
+    @overload(dispatch, strict=False, jit_options=_references(counted=False))
     def choose(family: Any, *arguments: Any) -> Any:
         chosen = getattr(family, "instance_class", type(None))
         return None if chosen in owners else bodies.get(chosen)
 
-    @overload(dispatch, strict=False, jit_options={"_nrt": True})
+    @overload(dispatch, strict=False, jit_options=_references(counted=True))
     def choose_owner(family: Any, *arguments: Any) -> Any:
         chosen = getattr(family, "instance_class", type(None))
         return bodies.get(chosen) if chosen in owners else None
