@@ -20,6 +20,8 @@ MODELS = {
     "ied": hs.ied(NORMAL, DWELL),
 }
 
+OTHERS = ("normal", "autoregressive", "vector")
+
 
 def stream(model):
     rng = np.random.default_rng(0)
@@ -45,7 +47,7 @@ def left_over(work) -> int:
     )
 
 
-@pytest.mark.parametrize("name", MODELS)
+@pytest.mark.parametrize("name", ["auto", "ied", *(pytest.param(name, marks=pytest.mark.long) for name in OTHERS)])
 def test_a_detector_leaves_nothing_behind(name):
     y = stream(MODELS[name])
 

@@ -507,14 +507,18 @@ def test_an_interrupt_ends_the_lines_between_two_of_them(waiting):
 
     lines = _rows.Lines("test", Pipe())
     found = []
-    with lines.ending_on_interrupt():
-        for _, text in lines:
-            found.append(text)
-            if not waiting and text == "a":
-                os.kill(os.getpid(), signal.SIGINT)
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background job ignores it
+    try:
+        with lines.ending_on_interrupt():
+            for _, text in lines:
+                found.append(text)
+                if not waiting and text == "a":
+                    os.kill(os.getpid(), signal.SIGINT)
+        assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
+    finally:
+        signal.signal(signal.SIGINT, before)
     assert lines.is_interrupted
     assert found == (["a", "b"] if waiting else ["a"])
-    assert signal.getsignal(signal.SIGINT) is signal.default_int_handler
 
 
 def test_with_a_bar_on_the_terminal_events_still_go_to_stdout(one):
