@@ -4,7 +4,7 @@ Everything numba lives behind the names of this file:
 
 * ``kernel`` compiles a function. It trusts its arguments; the public wrapper that calls it has checked them. Arrays
   are its caller's, and it does not count references to them: numba would do so wherever an array is named, by atomic
-  instructions, which took half to two thirds of the time of everything that is compiled here. So it makes no arrays
+  instructions, which took two fifths to two thirds of the time of what is compiled here. So it makes no arrays
   (numba refuses) and takes none from an owning kernel (they would never be freed); views of what it was given it
   returns to other kernels only (an owning one would free what it does not own).
 * ``owning_kernel`` compiles one that may: it counts. It is for what allocates, and for what Python calls with a random
