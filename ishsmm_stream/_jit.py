@@ -131,16 +131,14 @@ def by_family(declaration: Callable[..., Any]) -> Any:
 
         return add
 
-    @overload(dispatch, strict=False, jit_options=_references(counted=False))
-    def choose(family: Any, *arguments: Any) -> Any:
-        chosen = getattr(family, "instance_class", type(None))
-        return None if chosen in owners else bodies.get(chosen)
+    def offer(owning: bool) -> None:
+        @overload(dispatch, strict=False, jit_options=_references(counted=owning))
+        def choose(family: Any, *arguments: Any) -> Any:
+            chosen = getattr(family, "instance_class", type(None))
+            return bodies.get(chosen) if (chosen in owners) == owning else None
 
-    @overload(dispatch, strict=False, jit_options=_references(counted=True))
-    def choose_owner(family: Any, *arguments: Any) -> Any:
-        chosen = getattr(family, "instance_class", type(None))
-        return bodies.get(chosen) if chosen in owners else None
-
+    offer(owning=False)
+    offer(owning=True)
     dispatch.register = register  # type: ignore[attr-defined]
     dispatch.bodies = bodies  # type: ignore[attr-defined]
     return dispatch

@@ -295,13 +295,8 @@ def _project_column(intercept, slope, drift, start, time, lag, projected, count)
 def _project(table, is_level, start, time, lag, value, count):
     """The residual of ``value`` and the spread x' V x of its prediction, V = S S', under every hypothesis."""
     first, second, third = table[PROJECTED], table[PROJECTED + 1], table[PROJECTED + 2]
-    level, slope, drift, spread, residual = (
-        table[MEAN],
-        table[MEAN + 1],
-        table[MEAN + 2],
-        table[SPREAD],
-        table[RESIDUAL],
-    )
+    level, slope, drift = table[MEAN], table[MEAN + 1], table[MEAN + 2]
+    spread, residual = table[SPREAD], table[RESIDUAL]
     for k in range(1 if is_level else 3):
         _project_column(
             table[ROOT + k], table[ROOT + 3 + k], table[ROOT + 6 + k], start, time, lag, table[PROJECTED + k], count
@@ -336,18 +331,10 @@ def _predict(emission, memory, y, row, count, likelihood):
     likelihood[:count] = 1.0
     if math.isnan(value):
         return 0.0
-    table, inlier = memory.table, memory.common[INLIER]
+    table, start, inlier = memory.table, memory.common[START], memory.common[INLIER]
     likelihood[:count] = 0.0
     for f in range(table.shape[0]):
-        _project(
-            table[f],
-            _is_level(emission, f),
-            memory.common[START],
-            memory.stream[TIME],
-            memory.stream[LAST],
-            value,
-            count,
-        )
+        _project(table[f], _is_level(emission, f), start, memory.stream[TIME], memory.stream[LAST], value, count)
         _student_density(table[f], memory.work, count)
         density, share = table[f, DENSITY], table[f, SHARE]
         for i in range(count):

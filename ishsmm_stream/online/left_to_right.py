@@ -37,9 +37,10 @@ class Work(NamedTuple):
 
 
 @owning_kernel
-def _make_work(cap, grid, longest_path):
+def _make_work(cap, grid, lag):
+    longest = smoothing.longest_path(lag)
     step = run_length.Work(np.empty(grid), np.empty(cap), np.empty(cap))
-    path, starts, parents = np.empty(longest_path, np.int64), np.empty(cap, np.int64), np.empty(cap, np.int64)
+    path, starts, parents = np.empty(longest, np.int64), np.empty(cap, np.int64), np.empty(cap, np.int64)
     return Work(step, path, starts, np.empty(cap), parents, np.empty(cap), np.empty(cap))
 
 
@@ -96,7 +97,7 @@ def extend(
 
     Returns how many rows of ``events`` and of ``settled`` are filled, and the next row of ``y``.
     """
-    work = _make_work(filter.start.shape[0], filter.mass.shape[1], smoothing.longest_path(filter))
+    work = _make_work(filter.start.shape[0], filter.mass.shape[1], filter.record_slot.shape[0])
     return _extend(
         emission, duration, hazard, filter, memory, y, is_still, first, last, least_share, policy, watch, stops, events,
         settled, work,
@@ -162,7 +163,7 @@ def extend_many(emission, duration, hazard, filters, memories, window, least_sha
     """``extend`` for many detectors of a block, with the readings standardised on the way."""
     readings = window.values.shape[0]
     rows, repeats = np.empty(window.values.shape), np.empty(readings, np.int64)
-    work = _make_work(filters.start.shape[1], filters.mass.shape[2], filters.record_slot.shape[1] + 1)
+    work = _make_work(filters.start.shape[1], filters.mass.shape[2], filters.record_slot.shape[1])
     _extend_many(
         emission, duration, hazard, filters, memories, window, least_share, policy, stops, taken, rows, repeats,
         np.empty(readings, np.bool_), work,

@@ -106,8 +106,7 @@ def _extended(emission, pool, numbers, clock, evaluated, extended, successor, en
                 free = EMPTY + 1
         clock[CURSOR] = free
         evaluated[free] = t
-        for i in range(pool.shape[1]):
-            pool[free, i] = pool[entry, i]
+        assign(pool[free], pool[entry])
         emissions.add(emission, pool[free], y, row)
         prepared.prepare(emission, pool[free], numbers[free])
         extended[entry] = t
@@ -184,10 +183,8 @@ def _copy_chain(chains, to, source):
     chains.run_start[to] = chains.run_start[source]
     chains.origin[to] = chains.origin[source]
     chains.log_row[to, -1] = chains.log_row[source, -1]
-    for i in range(chains.hyper.shape[1]):
-        chains.hyper[to, i] = chains.hyper[source, i]
-    for i in range(chains.tail.shape[1]):
-        chains.tail[to, i] = chains.tail[source, i]
+    assign(chains.hyper[to], chains.hyper[source])
+    assign(chains.tail[to], chains.tail[source])
     for k in range(count):
         chains.log_row[to, k] = chains.log_row[source, k]
         chains.uid[to, k] = chains.uid[source, k]
@@ -197,14 +194,12 @@ def _copy_chain(chains, to, source):
         chains.first_seen[to, k] = chains.first_seen[source, k]
         chains.last_seen[to, k] = chains.last_seen[source, k]
         chains.is_frozen[to, k] = chains.is_frozen[source, k]
-        for i in range(chains.dwells.shape[2]):
-            chains.dwells[to, k, i] = chains.dwells[source, k, i]
+        assign(chains.dwells[to, k], chains.dwells[source, k])
     for row in range(count + 1):
         for k in range(count):
             chains.counts[to, row, k] = chains.counts[source, row, k]
-    for i in range(chains.recent_uid.shape[1]):
-        chains.recent_uid[to, i] = chains.recent_uid[source, i]
-        chains.recent_start[to, i] = chains.recent_start[source, i]
+    assign(chains.recent_uid[to], chains.recent_uid[source])
+    assign(chains.recent_start[to], chains.recent_start[source])
 
 
 @kernel

@@ -69,9 +69,9 @@ def change_probability(hazard, filter):
 
 
 @kernel
-def longest_path(filter):
+def longest_path(lag):
     """How many starts a path within the lag can have, with the one before it."""
-    return filter.record_slot.shape[0] + 1
+    return lag + 1
 
 
 @kernel
@@ -107,7 +107,7 @@ def _trace_path(filter, path):
 def most_probable_path(filter):
     """The starts of the most probable segmentation within the lag, ascending; the one before the lag comes first. Never
     empty: where data beyond doubles leave only paths of probability 0, the heaviest hypothesis is on it."""
-    path = np.empty(longest_path(filter), dtype=np.int64)
+    path = np.empty(longest_path(filter.record_slot.shape[0]), dtype=np.int64)
     return path[: _trace_path(filter, path)][::-1].copy()
 
 
