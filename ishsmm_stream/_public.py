@@ -22,14 +22,25 @@ from ishsmm_stream.model.presets import (
 from ishsmm_stream.online.alarms import AlarmPolicy
 from ishsmm_stream.online.detector import OnlineDetector
 from ishsmm_stream.online.fleet import update_fleet, update_fleet_to_event
-from ishsmm_stream.online.results import Alarm, ChangePoint, Event, Forecast, StateEstimate
+from ishsmm_stream.online.results import (
+    Alarm,
+    AnnouncedChange,
+    ChangePoint,
+    Episode,
+    Event,
+    Forecast,
+    Rarity,
+    StateEstimate,
+)
 from ishsmm_stream.online.season import SeasonalProfile
 from ishsmm_stream.online.snapshot import SnapshotError
 
 __all__ = [
     "Alarm",
     "AlarmPolicy",
+    "AnnouncedChange",
     "ChangePoint",
+    "Episode",
     "Event",
     "ExactPosterior",
     "Forecast",
@@ -37,6 +48,7 @@ __all__ = [
     "Model",
     "OnlineDetector",
     "Posterior",
+    "Rarity",
     "SeasonalProfile",
     "Segmentation",
     "SnapshotError",

@@ -180,7 +180,7 @@ def draw(plots: Any, sensors: Sensors, columns: Sequence[str], time_column: str 
         plots.Stream(
             values=np.array(sensor.rows.values).reshape(-1, len(columns)),
             change_points=sensor.detector.change_points if sensor.detector else (),
-            alarms=sensor.detector.alarms if sensor.detector else (),
+            alarms=sensor.detector.announced_changes if sensor.detector else (),
             name=sensor.name,
             labels=columns,
             first=sensor.rows.first,

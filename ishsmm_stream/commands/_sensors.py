@@ -143,7 +143,7 @@ class Sensor:
             "n_missing": self.n_missing,
             "settings": self.settings,
             "change_points": points,
-            "alarms": [alarm._asdict() for alarm in detector.alarms] if detector else [],
+            "alarms": [alarm._asdict() for alarm in detector.announced_changes] if detector else [],
             "state": self._state(),
             "log_evidence": detector.log_evidence if detector else 0.0,
             "discarded": detector.discarded if detector else 0.0,

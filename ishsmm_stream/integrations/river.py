@@ -35,7 +35,7 @@ class ChangePointDetector(base.DriftAndWarningDetector):
     >>> for t in range(300):
     ...     detector.update(rng.gauss(0.0 if t < 200 else 1.5, 1.0))
     ...     if detector.drift_detected:
-    ...         print(f"at {t}: changed at {detector.detector.alarms[-1].index}")
+    ...         print(f"at {t}: changed at {detector.detector.announced_changes[-1].index}")
     at 215: changed at 200
     """
 
@@ -69,7 +69,7 @@ class ChangePointDetector(base.DriftAndWarningDetector):
 
     def _change_probability(self) -> float:
         """P(a change of late and since the last announced one)."""
-        announced = [alarm.index for alarm in self._detector.alarms if alarm.status != "retracted"]
+        announced = [alarm.index for alarm in self._detector.announced_changes if alarm.status != "retracted"]
         first = (announced[-1] if announced else 0) + self._policy.min_segment
         last = min(self._detector.time - first, _RECENT)
         return self._detector.change_probability(last) if last > 0 else 0.0
@@ -84,7 +84,7 @@ class ErrorRateDetector(ChangePointDetector):
     >>> for t in range(600):
     ...     detector.update(rng.random() < (0.05 if t < 500 else 0.6))
     ...     if detector.drift_detected:
-    ...         print(f"at {t}: changed at {detector.detector.alarms[-1].index}")
+    ...         print(f"at {t}: changed at {detector.detector.announced_changes[-1].index}")
     at 511: changed at 500
     """
 

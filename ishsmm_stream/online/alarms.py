@@ -17,10 +17,11 @@ import numpy as np
 
 from ishsmm_stream import _checks
 from ishsmm_stream._jit import kernel
+from ishsmm_stream.online import rarity
 from ishsmm_stream.online.results import Event
 
 RAISED, RELOCATED, CONFIRMED, RETRACTED = 0, 1, 2, 3
-KINDS = ("raised", "relocated", "confirmed", "retracted")
+KINDS = ("raised", "relocated", "confirmed", "retracted", "alarm", "cleared")
 
 
 class _Policy(NamedTuple):
@@ -30,16 +31,23 @@ class _Policy(NamedTuple):
     min_segment: int
     min_effect: float
     min_effect_sd: float
+    every: float
+    memory: float
 
 
 class AlarmPolicy(_Policy):
-    """When an alarm is raised, confirmed and taken back.
+    """When alarms are raised, and when changes are announced, confirmed and retracted.
 
-    ``min_effect`` (in units of the data) and ``min_effect_sd`` (in standard deviations of the noise) keep changes of
-    the level quiet that are real and too small to matter; 0 lets every change through.
+    ``every``: the budget of alarms, at most one in this many readings on average (at least 100). ``memory``: readings
+    over which habits fade; a behaviour that has gone on for longer is no longer unusual (at least 1,000).
 
-    >>> AlarmPolicy(threshold=0.99).retract
-    0.5
+    The other settings are about changes. A change is announced when its probability exceeds ``threshold``, retracted
+    when the probability falls below ``retract`` within ``confirm_after`` observations, and lies at least
+    ``min_segment`` observations after the one before. ``min_effect`` (in units of the data) and ``min_effect_sd`` (in
+    standard deviations of the noise) suppress changes of the level that are too small to matter.
+
+    >>> AlarmPolicy(every=10_000).threshold
+    0.98
     """
 
     __slots__ = ()
@@ -52,6 +60,8 @@ class AlarmPolicy(_Policy):
         min_segment: int = 10,
         min_effect: float = 0.0,
         min_effect_sd: float = 0.0,
+        every: float = 1_000.0,
+        memory: float = 10_000.0,
     ) -> AlarmPolicy:
         threshold = _probability("threshold", threshold)
         retract = _probability("retract", retract)
@@ -65,6 +75,8 @@ class AlarmPolicy(_Policy):
             _checks.whole("min_segment", min_segment, 1),
             _not_negative("min_effect", min_effect),
             _not_negative("min_effect_sd", min_effect_sd),
+            _at_least("every", every, 100.0),
+            _at_least("memory", memory, 1_000.0),
         )
 
     @classmethod
@@ -112,15 +124,21 @@ def _not_negative(name: str, value: Any) -> float:
     return float(value)
 
 
+def _at_least(name: str, value: Any, least: float) -> float:
+    if not least <= _checks.number(name, value) < math.inf:
+        raise ValueError(f"{name} must be at least {least:g} readings, got {value!r}")
+    return float(value)
+
+
 # The watch: what the policy remembers. ``places`` are whole numbers, ``amounts`` are not.
 NEXT, STATUS, BEFORE, INDEX, RAISED_AT, LOW, HIGH = range(7)  # BEFORE: the start announced before the open alarm
 PROBABILITY, LEVEL_BEFORE = range(2)
 IDLE, OPEN, SETTLING = 0, 1, 2  # STATUS: no alarm is followed; raised; confirmed and still followed
 
 # Columns of the event buffer.
-KIND, AT, ALARM, E_INDEX, E_PROBABILITY, E_LOW, E_HIGH, E_STATE, E_BEFORE = range(9)
-EVENT_NUMBERS = 9
-MOST_EVENTS = 3  # an observation can confirm one alarm, raise another and relocate none, or relocate and confirm
+KIND, AT, E_ALARM, E_INDEX, E_PROBABILITY, E_LOW, E_HIGH, E_STATE, E_BEFORE, E_PERIOD, E_REASONS, E_CHANGE = range(12)
+EVENT_NUMBERS = 12
+MOST_EVENTS = 4  # an observation can confirm one change and announce another, or relocate and confirm; and one alarm
 
 
 class Watch(NamedTuple):
@@ -141,13 +159,16 @@ def _write(events, count, kind, t, watch, state):
     row = events[count]
     row[KIND] = kind
     row[AT] = t
-    row[ALARM] = places[NEXT] - 1
+    row[E_ALARM] = places[NEXT] - 1
     row[E_INDEX] = places[INDEX]
     row[E_PROBABILITY] = watch.amounts[PROBABILITY]
     row[E_LOW] = places[LOW]
     row[E_HIGH] = places[HIGH]
     row[E_STATE] = state
     row[E_BEFORE] = places[BEFORE]
+    row[E_PERIOD] = 0.0
+    row[E_REASONS] = 0.0
+    row[E_CHANGE] = places[NEXT] - 1
     return count + 1
 
 
@@ -286,18 +307,31 @@ def follow(policy, watch, t, starts, weights, parents, levels, noises, count, st
     return written
 
 
+@kernel
+def announced(events, first, last):
+    """Return the number of the change announced in rows ``first`` to ``last - 1`` of the buffer and where it began; -1
+    for both if there is none."""
+    for i in range(first, last):
+        if events[i, KIND] == RAISED:
+            return int(events[i, E_ALARM]), int(events[i, E_INDEX])
+    return -1, -1
+
+
 def read_events(buffer: np.ndarray) -> list[Event]:
     """The rows of an event buffer as events."""
     return [
         Event(
             KINDS[int(row[KIND])],
             int(row[AT]),
-            int(row[ALARM]),
+            int(row[E_ALARM]),
             int(row[E_INDEX]),
             float(row[E_PROBABILITY]),
             int(row[E_LOW]),
             int(row[E_HIGH]),
             int(row[E_STATE]),
+            float(row[E_PERIOD]),
+            rarity.reasons_of(int(row[E_REASONS])),
+            int(row[E_CHANGE]),
         )
         for row in buffer
     ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import warnings
 from collections import deque
 from collections.abc import Hashable
 from typing import Any
@@ -16,11 +17,19 @@ from ishsmm_stream.model.emissions import Autoregressive, Categorical, Mixed, Mu
 from ishsmm_stream.model.emissions import family as emission_family
 from ishsmm_stream.model.presets import Model
 from ishsmm_stream.model.priors import Beta
-from ishsmm_stream.online import adaptive, alarms, hazard, smoothing, snapshot
+from ishsmm_stream.online import adaptive, alarms, episodes, hazard, rarity, smoothing, snapshot
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
 from ishsmm_stream.online.left_to_right import LeftToRight, Taken, Window
 from ishsmm_stream.online.recurring import Recurring
-from ishsmm_stream.online.results import Alarm, ChangePoint, Event, Forecast, StateEstimate
+from ishsmm_stream.online.results import (
+    AnnouncedChange,
+    ChangePoint,
+    Episode,
+    Event,
+    Forecast,
+    Rarity,
+    StateEstimate,
+)
 from ishsmm_stream.online.scaling import Scaling
 from ishsmm_stream.online.stillness import REPEATS, Stillness
 
@@ -36,8 +45,8 @@ _STATE, _FORECAST = 1, 2
 _FORECAST_DRAWS = 2000
 # Readings under priors that are given are cut here, so that their squares and products remain numbers.
 _LIMIT = 1e30
-# Before anybody can be told: no probability exceeds this.
-_MUTED = AlarmPolicy()._replace(threshold=2.0)
+# Warm-up policy: never announces or raises.
+_MUTED = AlarmPolicy()._replace(threshold=2.0, every=float("inf"))
 # Stands for the durations of a model whose hazard is learned.
 _NO_DURATION = Fixed(0)
 # How many parents of a start are remembered for smoothing, and the least share of one that is.
@@ -50,7 +59,8 @@ class OnlineDetector:
     """Follows one stream. What it says depends on its settings, the seed and the values, never on how they are batched.
 
     ``model``: "auto", which fits itself to whatever is measured, or a model made by a preset.
-    ``threshold``: the probability of a change at which an alarm is raised; ``alarm_policy``: the whole policy instead.
+    ``threshold``: the probability at which a change is announced; ``alarm_policy``: the whole policy instead, with the
+    budget of alarms (``AlarmPolicy(every=1000)``: at most one alarm in 1,000 readings on average).
     ``prior``: "auto" reads the model's priors in units of the stream's first ``warm_up`` values (their median and
     spread), "model" takes them as they are; the default is "auto" for model="auto" only.
     ``hazard``: a Beta prior of a constant hazard that is learned, in place of the model's durations; segments then last
@@ -59,7 +69,7 @@ class OnlineDetector:
     ``lag``: how many observations back answers are still revised. ``max_hypotheses``: starts of the current segment
     that are held side by side (no state returns). ``chains``: weighted chains, rejuvenated over the lag every
     ``move_every`` observations, 0: never (states recur).
-    ``keep``: settled change points and alarms that are remembered.
+    ``keep``: settled change points, announced changes and alarms that are remembered.
 
     >>> import numpy as np
     >>> detector = OnlineDetector()
@@ -106,7 +116,8 @@ class OnlineDetector:
         self._check_model()
         self._policy = _policy(threshold, alarm_policy)
         self._watch = alarms.make_watch()
-        self._alarms: deque[Alarm] = deque(maxlen=self.keep)
+        self._announced: deque[AnnouncedChange] = deque(maxlen=self.keep)
+        self._unusual: deque[Episode] = deque(maxlen=self.keep)
         self._settled: deque[ChangePoint] = deque(maxlen=self.keep)
         self._settled_ever = 0
         self._engine: LeftToRight | Recurring | None = None
@@ -146,7 +157,7 @@ class OnlineDetector:
             )
 
     def use_policy(self, alarm_policy: AlarmPolicy) -> None:
-        """Raise alarms by another policy from now on. What was inferred and announced stays."""
+        """Announce changes and raise alarms by another policy from now on. What was inferred and announced stays."""
         self.threshold, self.alarm_policy = None, alarm_policy
         self._policy = _policy(None, alarm_policy)
 
@@ -242,15 +253,38 @@ class OnlineDetector:
         return events
 
     def _note(self, event: Event, before: int) -> None:
-        """Keep the list of alarms in step with the events; ``before``: the start announced before this alarm."""
-        if event.kind == "raised":
-            if self._alarms and self._alarms[-1].status != "retracted":
-                self._alarms[-1] = self._alarms[-1]._replace(index=before)  # settled where it was refined to
-            self._alarms.append(Alarm(event.alarm, event.index, event.at, "raised"))
-            return
-        status = {"confirmed": "confirmed", "retracted": "retracted"}.get(event.kind)
-        latest = self._alarms[-1]
-        self._alarms[-1] = latest._replace(index=event.index, status=status or latest.status)
+        """Keep the lists in step with the events; ``before``: the start announced before this change."""
+        if event.kind == "alarm":
+            self._unusual.append(Episode(event.alarm, event.at, None, event.return_period, event.reasons, event.change))
+        elif event.kind == "cleared":
+            self._unusual[-1] = self._unusual[-1]._replace(cleared_at=event.at, change=event.change)
+        elif event.kind == "raised":
+            if self._announced and self._announced[-1].status != "retracted":
+                self._announced[-1] = self._announced[-1]._replace(index=before)  # settled where it was refined to
+            self._announced.append(AnnouncedChange(event.alarm, event.index, event.at, "raised"))
+        else:
+            status = {"confirmed": "confirmed", "retracted": "retracted"}.get(event.kind)
+            latest = self._announced[-1]
+            self._announced[-1] = latest._replace(index=event.index, status=status or latest.status)
+
+    def accept(self) -> list[Event]:
+        """Make the present behaviour a habit: what goes on now is no longer unusual.
+
+        Returns the event that clears the open alarm, if there is one.
+        """
+        if self._engine is None:
+            return []
+        tracker = self._engine.tracker
+        if not episodes.accept(tracker, self._policy.every):
+            return []
+        number, index = int(tracker.ints[episodes.NEXT]) - 1, int(tracker.ints[episodes.INDEX])
+        state = self.state
+        event = Event(
+            "cleared", self._time - 1, number, index, 0.0, index, index, state.id if state else 0,
+            change=int(tracker.ints[episodes.CHANGE]),
+        )  # fmt: skip
+        self._note(event, 0)
+        return [event]
 
     # Many detectors at once
 
@@ -320,6 +354,7 @@ class OnlineDetector:
             lag=self.lag,
             parents=_PARENTS,
             least_share=_LEAST_SHARE,
+            channels=channels,
         )
 
     def _emission(self, channels: int) -> Any:
@@ -365,12 +400,41 @@ class OnlineDetector:
         return (*self._settled, *(engine.open_change_points() if engine else ()))
 
     @property
-    def alarms(self) -> tuple[Alarm, ...]:
-        """The last ``keep`` alarms; the index of the latest one is refined until the next is raised."""
-        found = list(self._alarms)
+    def announced_changes(self) -> tuple[AnnouncedChange, ...]:
+        """The last ``keep`` announced changes; the index of the latest is refined until the next is announced."""
+        found = list(self._announced)
         if found and found[-1].status != "retracted":
             found[-1] = found[-1]._replace(index=int(self._watch.places[alarms.INDEX]))
         return tuple(found)
+
+    @property
+    def alarms(self) -> tuple[AnnouncedChange, ...]:
+        """The announced changes, under their old name."""
+        warnings.warn(
+            "OnlineDetector.alarms lists announced changes: use announced_changes; alarms are in unusual",
+            DeprecationWarning,
+            stacklevel=2,
+        )
+        return self.announced_changes
+
+    @property
+    def unusual(self) -> tuple[Episode, ...]:
+        """The last ``keep`` alarms, the open one last."""
+        return tuple(self._unusual)
+
+    @property
+    def rarity(self) -> Rarity:
+        """How unusual the newest reading is for this stream."""
+        if self._engine is None:
+            return Rarity(0.0, (), 0, rarity.LEARNING)
+        tracker = self._engine.tracker
+        readings = rarity.readings_seen(tracker)
+        return Rarity(
+            float(tracker.floats[episodes.PERIOD]),
+            rarity.reasons_of(int(tracker.floats[episodes.KINDS])),
+            readings,
+            max(0, rarity.LEARNING - readings),
+        )
 
     @property
     def log_evidence(self) -> float:
@@ -461,7 +525,8 @@ class OnlineDetector:
         """Everything as bytes: ``restore`` goes on from them as if nothing had happened."""
         header = {"settings": self._settings(), "time": self._time, "channels": self._recent.shape[1]}
         header |= {"log_first": self._log_first, "counted": self._counted, "settled": self._settled_ever}
-        header["alarms"] = [list(alarm) for alarm in self._alarms]
+        header["alarms"] = [list(change) for change in self._announced]
+        header["unusual"] = [list(episode) for episode in self._unusual]
         header["repeats"] = self._stillness.count
         arrays = {"places": self._watch.places, "amounts_watched": self._watch.amounts, "recent": self._recent}
         arrays["latest"] = self._stillness.latest
@@ -475,6 +540,7 @@ class OnlineDetector:
             }
         if self._engine is not None:
             arrays |= {f"engine.{name}": array for name, array in self._engine.arrays().items()}
+            arrays |= {f"rarity.{name}": array for name, array in rarity.pack(self._engine.tracker).items()}
         return snapshot.write(header, arrays)
 
     @classmethod
@@ -502,7 +568,11 @@ class OnlineDetector:
         detector._log_first, detector._counted = header["log_first"], header["counted"]
         detector._settled_ever = header["settled"]
         detector._watch = Watch(arrays["places"], arrays["amounts_watched"])
-        detector._alarms.extend(Alarm(*alarm) for alarm in header["alarms"])
+        detector._announced.extend(AnnouncedChange(*change) for change in header["alarms"])
+        detector._unusual.extend(
+            Episode(number, raised, cleared, period, tuple(reasons), change)
+            for number, raised, cleared, period, reasons, change in header.get("unusual", ())
+        )
         detector._settled.extend(smoothing.change_point(row) for row in arrays["settled"])
         engine_arrays = {
             name.removeprefix("engine."): array for name, array in arrays.items() if name.startswith("engine.")
@@ -511,6 +581,8 @@ class OnlineDetector:
             detector._prepare(header["channels"])
             assert detector._engine is not None
             detector._engine.load(engine_arrays)
+            if "rarity.numbers" in arrays:  # snapshots from before there was rarity go on without a record
+                rarity.unpack(detector._engine.tracker, arrays)
             detector._recent = arrays["recent"]
             detector._stillness.go_on(arrays["latest"], header["repeats"])
         if detector._scaling is not None:

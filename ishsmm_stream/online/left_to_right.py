@@ -10,7 +10,17 @@ import numpy as np
 
 from ishsmm_stream._checks import count_complete
 from ishsmm_stream._jit import kernel, owning_kernel
-from ishsmm_stream.online import alarms, forecasting, predictors, run_length, scaling, smoothing, stillness
+from ishsmm_stream.online import (
+    alarms,
+    episodes,
+    forecasting,
+    predictors,
+    rarity,
+    run_length,
+    scaling,
+    smoothing,
+    stillness,
+)
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
 from ishsmm_stream.online.hazard import Hazard
 from ishsmm_stream.online.results import ChangePoint, StateEstimate
@@ -63,9 +73,27 @@ def _posterior_of_start(emission, memory, filter, asks_level, work):
 
 
 @kernel
+def _jump(emission, memory, filter, work, index):
+    """Return by how many standard deviations of the noise the level moved at the change announced at ``index``, from
+    the heaviest hypotheses on both sides; nan if the family has no level."""
+    count = filter.clock[COUNT]
+    before, after = -1, -1
+    for i in range(count):
+        if work.starts[i] >= index:
+            after = i if after < 0 or work.weights[i] > work.weights[after] else after
+        else:
+            before = i if before < 0 or work.weights[i] > work.weights[before] else before
+    if before < 0 or after < 0:
+        return np.nan
+    level_before, _ = predictors.level_and_noise(emission, memory, filter.order[before])
+    level, noise = predictors.level_and_noise(emission, memory, filter.order[after])
+    return abs(level - level_before) / noise
+
+
+@kernel
 def _extend(
-    emission, duration, hazard, filter, memory, y, is_still, first, last, least_share, policy, watch, stops, events,
-    settled, work,
+    emission, duration, hazard, filter, memory, tracker, y, is_still, first, last, least_share, policy, watch, stops,
+    events, settled, work,
 ):  # fmt: skip
     asks_level = policy.min_effect > 0.0 or policy.min_effect_sd > 0.0
     n_events, n_settled = 0, 0
@@ -76,10 +104,15 @@ def _extend(
         )
         state = _posterior_of_start(emission, memory, filter, asks_level, work)
         time = filter.clock[TIME]
+        n_before = n_events
         n_events = alarms.follow(
             policy, watch, time - 1, work.starts, work.weights, work.parents, work.levels, work.noises,
             filter.clock[COUNT], state, events, n_events,
         )  # fmt: skip
+        change, index = alarms.announced(events, n_before, n_events)
+        jump = _jump(emission, memory, filter, work, index) if change >= 0 else np.nan
+        period = episodes.note_changes(tracker, jump, events, n_before, n_events)
+        n_events = episodes.follow(policy, tracker, y, row, time - 1, change, index, period, state, events, n_events)
         if time % settle_every == 0:
             n_settled = smoothing.settle(hazard, filter, work.path, settled, n_settled)
         if stops and n_events > 0:
@@ -89,8 +122,8 @@ def _extend(
 
 @owning_kernel
 def extend(
-    emission, duration, hazard, filter, memory, y, is_still, first, last, least_share, policy, watch, stops, events,
-    settled,
+    emission, duration, hazard, filter, memory, tracker, y, is_still, first, last, least_share, policy, watch, stops,
+    events, settled,
 ):  # fmt: skip
     """Take rows ``first`` to ``last - 1`` of ``y`` in, where it ``stops`` only up to the first that causes an event.
     ``is_still``: one entry a row from ``first`` on, see ``run_length.advance``.
@@ -99,8 +132,8 @@ def extend(
     """
     work = _make_work(filter.start.shape[0], filter.mass.shape[1], filter.record_slot.shape[0])
     return _extend(
-        emission, duration, hazard, filter, memory, y, is_still, first, last, least_share, policy, watch, stops, events,
-        settled, work,
+        emission, duration, hazard, filter, memory, tracker, y, is_still, first, last, least_share, policy, watch,
+        stops, events, settled, work,
     )  # fmt: skip
 
 
@@ -131,8 +164,8 @@ class Taken(NamedTuple):
 
 @kernel
 def _extend_many(
-    emission, duration, hazard, filters, memories, window, least_share, policy, stops, taken, rows, repeats, is_still,
-    work,
+    emission, duration, hazard, filters, memories, trackers, window, least_share, policy, stops, taken, rows, repeats,
+    is_still, work,
 ):  # fmt: skip
     n_events, n_settled = 0, 0
     for i in range(window.rooms.shape[0]):
@@ -144,9 +177,9 @@ def _extend_many(
             is_still[row] = repeats[row] > stillness.REPEATS
         events, settled, length = _extend(
             emission, duration, hazard, run_length.at(filters, window.rooms[i]),
-            predictors.at(emission, memories, window.rooms[i]), own, is_still[begin:end], 0, end - begin, least_share,
-            policy, Watch(window.places[i], window.amounts[i]), stops, taken.events[n_events:],
-            taken.settled[n_settled:], work,
+            predictors.at(emission, memories, window.rooms[i]), rarity.slot_view(trackers, window.rooms[i]), own,
+            is_still[begin:end], 0, end - begin, least_share, policy, Watch(window.places[i], window.amounts[i]),
+            stops, taken.events[n_events:], taken.settled[n_settled:], work,
         )  # fmt: skip
         n_events += events
         n_settled += settled
@@ -159,14 +192,14 @@ def _extend_many(
 
 
 @owning_kernel
-def extend_many(emission, duration, hazard, filters, memories, window, least_share, policy, stops, taken):
+def extend_many(emission, duration, hazard, filters, memories, trackers, window, least_share, policy, stops, taken):
     """``extend`` for many detectors of a block, with the readings standardised on the way."""
     readings = window.values.shape[0]
     rows, repeats = np.empty(window.values.shape), np.empty(readings, np.int64)
     work = _make_work(filters.start.shape[1], filters.mass.shape[2], filters.record_slot.shape[1])
     _extend_many(
-        emission, duration, hazard, filters, memories, window, least_share, policy, stops, taken, rows, repeats,
-        np.empty(readings, np.bool_), work,
+        emission, duration, hazard, filters, memories, trackers, window, least_share, policy, stops, taken, rows,
+        repeats, np.empty(readings, np.bool_), work,
     )  # fmt: skip
 
 
@@ -204,13 +237,18 @@ class State(NamedTuple):
 
     filter: run_length.RunLength
     memory: Any  # of the emission family
+    tracker: rarity.Tracker
 
 
 @functools.lru_cache(maxsize=256)
-def _house(emission: Any, grid: int, cap: int, lag: int, parents: int) -> House:
+def _house(emission: Any, grid: int, cap: int, lag: int, parents: int, channels: int) -> House:
     """Where the states of detectors lie that one compiled call can serve."""
     return House(
-        lambda: State(run_length.make_run_length(grid, cap, lag, parents), predictors.make_memory(emission, cap))
+        lambda: State(
+            run_length.make_run_length(grid, cap, lag, parents),
+            predictors.make_memory(emission, cap),
+            rarity.make_tracker(channels),
+        )
     )
 
 
@@ -218,13 +256,22 @@ class LeftToRight:
     """The engine of models in which no state returns."""
 
     def __init__(
-        self, emission: Any, duration: Any, hazard: Hazard, *, cap: int, lag: int, parents: int, least_share: float
+        self,
+        emission: Any,
+        duration: Any,
+        hazard: Hazard,
+        *,
+        cap: int,
+        lag: int,
+        parents: int,
+        least_share: float,
+        channels: int,
     ) -> None:
         self.emission = emission
         self.duration = duration
         self.hazard = hazard
         self.least_share = least_share
-        self._size = (len(hazard.prior), cap, lag, min(parents, cap))
+        self._size = (len(hazard.prior), cap, lag, min(parents, cap), channels)
         self._room = _house(emission, *self._size).room()
         self._standing: Standing | None = None  # as of the last observation, once somebody has asked
 
@@ -247,8 +294,8 @@ class LeftToRight:
         events = np.empty((alarms.MOST_EVENTS * rows, alarms.EVENT_NUMBERS))
         settled = np.empty((rows + len(self.filter.record_slot), 4))
         n_events, n_settled, row = extend(
-            self.emission, self.duration, self.hazard, self.filter, self.memory, y, is_still, first, len(y),
-            self.least_share, policy, watch, stops, events, settled,
+            self.emission, self.duration, self.hazard, self.filter, self.memory, self.tracker, y, is_still, first,
+            len(y), self.least_share, policy, watch, stops, events, settled,
         )  # fmt: skip
         return events[:n_events], settled[:n_settled], row
 
@@ -265,6 +312,11 @@ class LeftToRight:
     def memory(self) -> Any:
         """What they know of their segments."""
         return self._room.state.memory
+
+    @property
+    def tracker(self) -> rarity.Tracker:
+        """How unusual the newest reading is, and the open alarm."""
+        return self._room.state.tracker
 
     @property
     def room(self) -> Room:

@@ -23,7 +23,7 @@ from ishsmm_stream._jit import kernel
 from ishsmm_stream._special import assign
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
-from ishsmm_stream.online import alarms, counter_random, dwell_hazards, prepared
+from ishsmm_stream.online import alarms, counter_random, dwell_hazards, episodes, prepared, rarity
 from ishsmm_stream.online.beliefs import gather, heaviest
 from ishsmm_stream.online.births import can_retire, give_birth
 from ishsmm_stream.online.chains import CURSOR, EMPTY, LOG_EVIDENCE, TIME, Chains, Plan
@@ -282,19 +282,23 @@ def _observe(emission, chains, work, y, row, t):
 
 
 @kernel
-def _tell(chains, work, t, policy, watch, events, written):
-    """Apply the alarm policy to the posterior of the current segment's start."""
+def _tell(chains, work, y, row, t, policy, watch, tracker, events, written):
+    """Apply the policy to the posterior of the current segment's start, and to how unusual the reading is."""
     column = t % chains.recent_uid.shape[1]
     count = gather(chains.recent_uid[:, column], chains.log_weight, work.starts, work.masses)
     uid, _ = heaviest(work.starts, work.masses, count)
     count = gather(chains.run_start, chains.log_weight, work.starts, work.masses)
-    return alarms.follow(
+    before = written
+    written = alarms.follow(
         policy, watch, t, work.starts, work.masses, work.nobody, work.unknown, work.unknown, count, uid, events, written
     )
+    change, index = alarms.announced(events, before, written)
+    period = episodes.note_changes(tracker, np.nan, events, before, written)
+    return episodes.follow(policy, tracker, y, row, t, change, index, period, uid, events, written)
 
 
 @kernel
-def extend(emission, duration, settings, chains, work, y, first, last, policy, watch, stops, events, written):
+def extend(emission, duration, settings, chains, work, y, first, last, policy, watch, tracker, stops, events, written):
     """Take rows ``first`` to ``last - 1`` of ``y``, stopping after an observation at which a move is due, and where it
     ``stops`` after one that causes an event.
 
@@ -315,7 +319,7 @@ def extend(emission, duration, settings, chains, work, y, first, last, policy, w
         _observe(emission, chains, work, y, row, t)
         if (t + 1) % AGREE_EVERY == 0:
             agree(chains.log_weight, chains.uid, chains.count, chains.first_seen, chains.recent_uid, t + 1)
-        written = _tell(chains, work, t, policy, watch, events, written)
+        written = _tell(chains, work, y, row, t, policy, watch, tracker, events, written)
         chains.clock[TIME] = t + 1
         row += 1
         if (settings.move_every > 0 and (t + 1) % settings.move_every == 0) or (stops and written > 0):
@@ -334,6 +338,7 @@ def advance(
     last: int,
     policy: alarms.AlarmPolicy,
     watch: alarms.Watch,
+    tracker: rarity.Tracker,
     events: np.ndarray,
     written: int = 0,
     stops: bool = False,
@@ -348,8 +353,8 @@ def advance(
     work = make_work(len(chains.log_weight), chains.uid.shape[1], len(chains.pool))
     while first < last:
         first, written = extend(
-            plan.emission, plan.duration, plan.settings, chains, work, y, first, last, policy, watch, stops, events,
-            written,
+            plan.emission, plan.duration, plan.settings, chains, work, y, first, last, policy, watch, tracker, stops,
+            events, written,
         )  # fmt: skip
         if plan.settings.move_every > 0 and chains.clock[TIME] % plan.settings.move_every == 0:
             rejuvenate(plan, chains)

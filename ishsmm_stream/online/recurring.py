@@ -10,7 +10,7 @@ from ishsmm_stream._special import draw_index
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model
-from ishsmm_stream.online import alarms, beliefs, smoothing
+from ishsmm_stream.online import alarms, beliefs, rarity, smoothing
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
 from ishsmm_stream.online.chains import CACHES, TIME, make_chains, make_plan
 from ishsmm_stream.online.particle_filter import advance
@@ -33,6 +33,7 @@ class Recurring:
         self.settle_every = max(1, min(SETTLE_EVERY, lag // 4))
         self.plan = make_plan(model, lag=lag, max_states=max_states, move_every=move_every)
         self.chains = make_chains(model, size=chains, lag=lag, max_states=max_states, move_every=move_every, seed=seed)
+        self.tracker = rarity.make_tracker(emissions.channels(model.emission))
         self.considered = np.zeros(1, dtype=np.int64)  # change points up to here have been settled or passed over
 
     def extend(
@@ -46,7 +47,9 @@ class Recurring:
         written = 0
         while first < len(y):
             last = min(len(y), first + self.settle_every - self.time % self.settle_every)
-            written, first = advance(self.plan, self.chains, y, first, last, policy, watch, events, written, stops)
+            written, first = advance(
+                self.plan, self.chains, y, first, last, policy, watch, self.tracker, events, written, stops
+            )
             if self.time % self.settle_every == 0:
                 settled += self._settle()
             if stops and written > 0:

@@ -8,7 +8,7 @@ import numpy as np
 
 from ishsmm_stream.batch.change_points import ChangePoint
 
-__all__ = ["Alarm", "ChangePoint", "Event", "Forecast", "StateEstimate"]
+__all__ = ["Alarm", "AnnouncedChange", "ChangePoint", "Episode", "Event", "Forecast", "Rarity", "StateEstimate"]
 
 
 class StateEstimate(NamedTuple):
@@ -22,25 +22,54 @@ class StateEstimate(NamedTuple):
 
 
 class Event(NamedTuple):
-    """Something that happened to an alarm at observation ``at``."""
+    """Something that observation ``at`` caused: news of a change, or of an alarm.
 
-    kind: str  # raised, relocated, confirmed, retracted
+    Changes and alarms are numbered apart.
+    """
+
+    kind: str  # changes: raised, relocated, confirmed, retracted; alarms: alarm, cleared
     at: int
-    alarm: int  # its permanent number, from 0
-    index: int  # type: ignore[assignment]  # first observation of the new segment, as believed then
-    probability: float  # that a change has happened
+    alarm: int  # the permanent number, from 0, of the change or the alarm
+    index: int  # type: ignore[assignment]  # changes: first observation of the new segment, as believed then
+    probability: float  # that a change has happened; of an alarm 0
     low: int  # 5% and 95% quantiles of where
     high: int
     state: int  # id of the state then
+    return_period: float = 0.0  # in readings: how seldom this stream does something like this
+    reasons: tuple[str, ...] = ()  # of an alarm, as in ``Rarity``
+    change: int = -1  # the number of the change; of an alarm, that of the change behind it, -1 if there is none
 
 
-class Alarm(NamedTuple):
+class Rarity(NamedTuple):
+    """How unusual the newest reading is for its stream."""
+
+    return_period: float  # in readings
+    reasons: tuple[str, ...]  # some of: change, level, spike, louder, quieter, stuck, drift
+    readings: int  # how many the judgement rests on
+    learning: int  # readings still to come before it can be relied on; until then only very clear changes alarm
+
+
+class AnnouncedChange(NamedTuple):
     """A change that was announced."""
 
     number: int
     index: int  # type: ignore[assignment]  # refined until it is settled
     raised_at: int
     status: str  # raised, confirmed, retracted
+
+
+Alarm = AnnouncedChange  # its old name
+
+
+class Episode(NamedTuple):
+    """An alarm from its raise to its clear."""
+
+    number: int
+    raised_at: int
+    cleared_at: int | None  # None while it is open
+    return_period: float  # when it was raised
+    reasons: tuple[str, ...]
+    change: int  # the number of the change behind it, -1 if there is none
 
 
 class Forecast(NamedTuple):

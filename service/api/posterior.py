@@ -96,7 +96,7 @@ def posterior(track: Track, is_silent: bool) -> SensorPosterior:
                 messages.event_id(track.sensor, track.generation, alarm.number), alarm.index,
                 track.place(alarm.index).time, track.place(alarm.raised_at), alarm.status,
             )
-            for alarm in detector.alarms
+            for alarm in detector.announced_changes
         ],
         forecast=None if forecast is None else ForecastNow(*map(_rows, forecast)),
         recent=[] if record is None else record.recent,

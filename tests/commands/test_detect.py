@@ -109,7 +109,7 @@ def test_the_files_hold_what_the_detector_says(one, tmp_path, capsys):
     assert sensor["change_points"] == [
         {**point._asdict(), "line": point.index + 2, "time": str(10 * point.index)} for point in detector.change_points
     ]
-    assert sensor["alarms"] == [alarm._asdict() for alarm in detector.alarms]
+    assert sensor["alarms"] == [alarm._asdict() for alarm in detector.announced_changes]
     state = sensor["state"]
     assert {key: state[key] for key in hs.StateEstimate._fields} == detector.state._asdict()
     assert (state["line"], state["time"]) == (122, "1200")

@@ -105,7 +105,7 @@ def test_a_warning_is_the_probability_of_a_recent_change():
     for t, value in enumerate(step(size=1.0)):
         detector.update(value)
         reference.update(value)
-        if reference.alarms:
+        if reference.announced_changes:
             break
         last = min(t + 1 - shortest, 50)
         expected = last > 0 and reference.change_probability(last) > 0.2
@@ -176,7 +176,7 @@ def test_a_retraining_classifier_recovers_from_a_drift(in_background):
     alone = accuracy_after(naive_bayes.GaussianNB())
     retrained = drift.DriftRetrainingClassifier(naive_bayes.GaussianNB(), ErrorRateDetector(), in_background)
     assert accuracy_after(retrained) > 0.9 > 0.7 > alone
-    assert any(abs(alarm.index - 800) <= 10 for alarm in retrained.drift_detector.detector.alarms)
+    assert any(abs(alarm.index - 800) <= 10 for alarm in retrained.drift_detector.detector.announced_changes)
 
 
 def test_a_forest_replaces_its_trees_after_a_drift():

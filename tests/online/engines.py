@@ -3,6 +3,7 @@
 import numpy as np
 
 from ishsmm_stream.model.durations import Fixed
+from ishsmm_stream.model.emissions import family as emission_family
 from ishsmm_stream.online import alarms, smoothing
 from ishsmm_stream.online.left_to_right import LeftToRight
 
@@ -12,7 +13,8 @@ NO_DURATION = Fixed(0)
 
 def build(emission, duration, hazard, size):
     """An engine that remembers every start and every parent of ``size`` observations."""
-    return LeftToRight(emission, duration, hazard, cap=size, lag=size, parents=size, least_share=0.0)
+    channels = emission_family.channels(emission) if type(emission) in emission_family.channels.bodies else 1
+    return LeftToRight(emission, duration, hazard, cap=size, lag=size, parents=size, least_share=0.0, channels=channels)
 
 
 def feed(engine, y, first=0):

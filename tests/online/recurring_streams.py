@@ -6,7 +6,7 @@ import numpy as np
 from scipy import stats
 
 import ishsmm_stream as hs
-from ishsmm_stream.online import alarms, beliefs
+from ishsmm_stream.online import alarms, beliefs, rarity
 from ishsmm_stream.online.chains import make_chains, make_plan
 from ishsmm_stream.online.particle_filter import advance
 
@@ -37,12 +37,12 @@ def run(model, y, *, size, seed=0, lag=64, max_states=32, move_every=0, batch=No
     settings = {"lag": lag, "max_states": max_states, "move_every": move_every}
     plan = make_plan(model, **settings)
     chains = make_chains(model, size=size, seed=seed, **settings)
-    watch = alarms.make_watch()
+    watch, tracker = alarms.make_watch(), rarity.make_tracker(y.shape[1])
     batch = batch or len(y)
     for first in range(0, len(y), batch):
         last = min(first + batch, len(y))
         events = np.empty((alarms.MOST_EVENTS * batch, alarms.EVENT_NUMBERS))
-        advance(plan, chains, y, first, last, POLICY, watch, events)
+        advance(plan, chains, y, first, last, POLICY, watch, tracker, events)
         if look:
             look(chains)
     return chains

@@ -48,7 +48,7 @@ def test_an_alarm_is_raised_where_the_probability_exceeds_the_threshold():
     played = Played()
     assert played.step(29, {0: 0.1, 25: 0.9}) == []  # not yet: at the threshold is not above it
     (event,) = played.step(30, {0: 0.05, 24: 0.05, 25: 0.5, 26: 0.4})
-    assert event == hs.Event("raised", 30, 0, 25, pytest.approx(0.95), 24, 26, 25)
+    assert event == hs.Event("raised", 30, 0, 25, pytest.approx(0.95), 24, 26, 25, change=0)
 
 
 def test_the_interval_leaves_out_five_percent_on_each_side():
@@ -90,7 +90,7 @@ def test_an_alarm_is_relocated_only_when_its_place_leaves_the_published_interval
     played.step(40, {0: 0.05, 28: 0.1, 30: 0.7, 32: 0.15})  # published: 28 to 32
     assert played.step(41, {0: 0.05, 28: 0.15, 30: 0.2, 32: 0.6}) == []
     (event,) = played.step(42, {0: 0.05, 30: 0.15, 33: 0.7, 34: 0.1})
-    assert event == hs.Event("relocated", 42, 0, 33, pytest.approx(0.95), 30, 34, 33)
+    assert event == hs.Event("relocated", 42, 0, 33, pytest.approx(0.95), 30, 34, 33, change=0)
     assert played.step(43, {0: 0.05, 30: 0.15, 33: 0.7, 34: 0.1}) == []
 
 

@@ -13,7 +13,7 @@ import pytest
 import ishsmm_stream as hs
 from ishsmm_stream.batch.diagnostics import effective_sample_size
 from ishsmm_stream.experiments.labels import adjusted_mutual_information
-from ishsmm_stream.online import alarms, beliefs
+from ishsmm_stream.online import alarms, beliefs, rarity
 from ishsmm_stream.online.chains import make_chains, make_plan
 from ishsmm_stream.online.particle_filter import advance
 from ishsmm_stream.online.rejuvenation import rejuvenate
@@ -248,15 +248,16 @@ def test_a_copy_of_the_arrays_goes_on_as_the_original():
     plan = make_plan(MODEL, **settings)
     original = make_chains(MODEL, size=25, seed=2, **settings)
     events = np.empty((alarms.MOST_EVENTS * 150, alarms.EVENT_NUMBERS))
-    watch = alarms.make_watch()
-    advance(plan, original, y, 0, 77, POLICY, watch, events)
+    watch, tracker = alarms.make_watch(), rarity.make_tracker(y.shape[1])
+    advance(plan, original, y, 0, 77, POLICY, watch, tracker, events)
     fresh = make_chains(MODEL, size=25, seed=9, **settings)
     copied = fresh._replace(
         **{name: array.copy() for name, array in original._asdict().items() if not name.startswith("hazard_")}
     )
     other_watch = alarms.Watch(*(part.copy() for part in watch))
-    advance(plan, original, y, 77, 150, POLICY, watch, events)
-    advance(plan, copied, y, 77, 150, POLICY, other_watch, events)
+    other_tracker = rarity.Tracker(*(part.copy() for part in tracker))
+    advance(plan, original, y, 77, 150, POLICY, watch, tracker, events)
+    advance(plan, copied, y, 77, 150, POLICY, other_watch, other_tracker, events)
     assert set(same_arrays(original, copied)) <= {"hazard_keys", "hazard_logs"}
 
 

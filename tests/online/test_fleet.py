@@ -53,7 +53,7 @@ STREAMS = [stream(seed) for seed in range(len(detectors()))]
 
 def same(one, other):
     assert one.snapshot() == other.snapshot()
-    assert one.alarms == other.alarms
+    assert one.announced_changes == other.announced_changes
     assert one.change_points == other.change_points
     assert one.log_evidence == other.log_evidence
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 import ishsmm_stream as hs
+from ishsmm_stream.online import rarity
 from online import engines
 
 
@@ -19,12 +20,13 @@ def published(detector, events=()):
     for change in detector.change_points:
         numbers += [change.index, change.low, change.high]
         assert 1 <= change.low <= change.high < detector.time
-    for alarm in detector.alarms:
+    for alarm in detector.announced_changes:
         numbers += [alarm.number, alarm.index, alarm.raised_at]
         assert 0 < alarm.index < detector.time
         assert alarm.raised_at < detector.time
     for event in events:
-        numbers += event[1:]
+        numbers += [*event[1:9], event.change]
+        assert set(event.reasons) <= set(rarity.REASONS)
     state = detector.state
     if state is not None:
         probabilities.append(state.probability)
@@ -35,12 +37,12 @@ def published(detector, events=()):
 
 
 def fed(y, model="auto", **settings):
-    """The detector and its events; everything that it published on the way was a number."""
+    """The detector and the events of its changes; everything that it published on the way was a number."""
     detector = hs.OnlineDetector(model, **settings)
     events = []
     for rows in np.array_split(np.asarray(y, dtype=float), 8):
         found = detector.update_many(rows)
-        events += found
+        events += [event for event in found if event.kind not in ("alarm", "cleared")]
         assert np.isfinite(published(detector, found)).all()
     if detector.state is not None:
         forecast = detector.forecast(3)
@@ -135,7 +137,7 @@ def test_a_sensor_that_sticks_for_ten_thousand_readings_and_recovers():
     y = np.concatenate([noise(300), np.full(10_000, 0.3), noise(300, seed=2)])
     detector, events = fed(y)
     assert raised(events) == [pytest.approx(300, abs=3), pytest.approx(10_300, abs=2)]
-    assert detector.alarms[-1].index == pytest.approx(10_300, abs=2)
+    assert detector.announced_changes[-1].index == pytest.approx(10_300, abs=2)
     assert detector.run_length()[1] == pytest.approx(300, abs=2)
 
 
@@ -199,7 +201,7 @@ def test_a_change_while_readings_are_missing_is_listed_and_lies_in_the_gap(gap):
     y = np.concatenate([noise(100), np.full(gap, np.nan), 6.0 + noise(100, seed=1)])
     detector, events = fed(y)
     assert len(raised(events)) == 1
-    assert 99 <= detector.alarms[-1].index <= 100 + gap
+    assert 99 <= detector.announced_changes[-1].index <= 100 + gap
     assert len(detector.change_points) == 1
     assert 99 <= detector.change_points[0].index <= 100 + gap
 
@@ -344,7 +346,7 @@ def test_the_place_of_an_alarm_does_not_jump_when_the_next_one_is_raised():
     jumped, before = [], ()
     for value in y:
         events = detector.update(value)
-        now = detector.alarms
+        now = detector.announced_changes
         is_next = [event.kind for event in events] == ["raised"] and before and before[-1].status == "confirmed"
         if is_next and now[-2].index != before[-1].index:
             jumped.append((before[-1], now[-2]))
@@ -357,14 +359,14 @@ def test_alarms_ascend():
     for seed in range(3):
         y = np.random.default_rng(seed).exponential(size=5000)
         detector, _ = fed(y)
-        stood = [alarm.index for alarm in detector.alarms if alarm.status != "retracted"]
+        stood = [alarm.index for alarm in detector.announced_changes if alarm.status != "retracted"]
         assert stood == sorted(stood)
 
 
 def test_the_number_of_states_counts_changes_that_are_no_longer_kept():
     y = np.repeat(np.arange(40) % 2 * 20.0, 30) + noise(1200)
     detector, _ = fed(y, keep=5)
-    assert len(detector.alarms) == 5
+    assert len(detector.announced_changes) == 5
     assert detector.n_states == 40
 
 

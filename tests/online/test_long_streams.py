@@ -61,9 +61,9 @@ def test_a_million_observations_cost_the_same_from_beginning_to_end(kind):
     assert max(sizes) < 64_000
     assert max(sizes[50:]) < 1.3 * max(sizes[:50])
     assert np.isfinite(detector.log_evidence)
-    assert len(detector.alarms) <= 100
+    assert len(detector.announced_changes) <= 100
     if kind == "quiet":
-        assert len(detector.alarms) <= 10
+        assert len(detector.announced_changes) <= 10
         change = np.random.default_rng(2).normal(1.0, 1.0, 300)
         events = detector.update_many(change)
         (found,) = [event for event in events if event.kind == "raised"]

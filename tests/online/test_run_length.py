@@ -16,7 +16,9 @@ LAG = 64
 
 def capped(cap=32, lag=LAG, hazard=HAZARD, duration=engines.NO_DURATION):
     """As a detector builds it."""
-    return LeftToRight(NORMAL, duration, hazard, cap=cap, lag=lag, parents=_PARENTS, least_share=_LEAST_SHARE)
+    return LeftToRight(
+        NORMAL, duration, hazard, cap=cap, lag=lag, parents=_PARENTS, least_share=_LEAST_SHARE, channels=1
+    )
 
 
 @pytest.fixture(scope="module")

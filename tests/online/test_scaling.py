@@ -136,7 +136,7 @@ def test_the_detector_gives_the_same_answers_in_any_units(factor, offset):
     for a, b in zip(moved.change_points, plain.change_points, strict=True):
         assert (a.index, a.low, a.high) == (b.index, b.low, b.high)
         assert a.probability == pytest.approx(b.probability, abs=tolerance)
-    assert moved.alarms == plain.alarms
+    assert moved.announced_changes == plain.announced_changes
     assert moved.run_length() == plain.run_length()
     assert moved.change_probability(30) == pytest.approx(plain.change_probability(30), abs=tolerance)
 

@@ -20,7 +20,9 @@ DWELL = hs.durations.Poisson(1.0, 20.0)
 def default(emission=NORMAL, duration=DWELL):
     """An engine with a detector's default bounds."""
     hazard = duration_hazard(duration)
-    return LeftToRight(emission, duration, hazard, cap=32, lag=64, parents=_PARENTS, least_share=_LEAST_SHARE)
+    return LeftToRight(
+        emission, duration, hazard, cap=32, lag=64, parents=_PARENTS, least_share=_LEAST_SHARE, channels=1
+    )
 
 
 def random_input(rng):

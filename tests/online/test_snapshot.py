@@ -61,7 +61,7 @@ def said(detector):
     return (
         detector.time,
         detector.change_points,
-        detector.alarms,
+        detector.announced_changes,
         detector.log_evidence,
         detector.discarded,
         detector.run_length(),

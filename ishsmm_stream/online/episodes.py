@@ -1,0 +1,167 @@
+"""Alarms: when something unusual becomes an episode that people are told of, and when the episode ends.
+
+An alarm is raised when a return period reaches the policy's budget ``every`` and no alarm is open. It clears when all
+return periods have stayed below max(``every`` / 10, 250) for ``every`` / 20 readings (at least 50, at most 3,000), or
+after 10,000 readings: by then the behaviour has become a habit. A level of the ladder that is still high at that
+moment is *latched*: it counts again once it has been low. At most three alarms are raised in any ``every`` readings.
+
+Announced changes are ranked too. A change whose jump is as large as that of k earlier ones in n readings has the return
+period (300 + n) / (3 + k); it raises an alarm by itself when that reaches twice the budget.
+
+All of this counts readings with a value only, so that missing readings neither raise nor clear anything.
+"""
+
+from __future__ import annotations
+
+from ishsmm_stream._jit import kernel
+from ishsmm_stream.online import rarity
+from ishsmm_stream.online.alarms import (
+    AT,
+    E_ALARM,
+    E_BEFORE,
+    E_CHANGE,
+    E_HIGH,
+    E_INDEX,
+    E_LOW,
+    E_PERIOD,
+    E_PROBABILITY,
+    E_REASONS,
+    E_STATE,
+    KIND,
+    RAISED,
+)
+
+ALARM, CLEARED = 4, 5  # after the kinds of ``alarms``
+
+_LEAST_LOW = 250.0  # return periods below about 150 are not told apart
+_SPAN_SHARE, _SHORTEST_SPAN, _LONGEST_SPAN = 0.05, 50, 3000
+_HABIT_AFTER = 10_000
+_MOST_AT_ONCE = 3  # alarms in ``every`` readings
+_CHANGE_SHARE = 0.5  # of a change's return period counts against the budget
+_CHANGE_READINGS, _CHANGES = 300.0, 3.0  # the prior of a change's return period
+_AS_LARGE = 0.9
+
+# Whole numbers of an episode: the next alarm's number, whether it is open, readings so far, readings at the raise,
+# readings that were low, latched levels as bits, the change behind it, its index, and the raises of the latest three.
+NEXT, OPEN, CLOCK, OPENED, LOW_FOR, LATCHED, CHANGE, INDEX, LATEST = 0, 1, 2, 3, 4, 5, 6, 7, 8
+INTS = LATEST + _MOST_AT_ONCE
+# Other numbers: the return period of the newest change, and of the newest reading with its reasons.
+CHANGE_PERIOD, PERIOD, KINDS = 0, 1, 2
+FLOATS = 3
+
+
+@kernel
+def _rank_change(tracker, jump):
+    """Return the return period of a change by its jump, which then joins the record."""
+    numbers = tracker.numbers[0]
+    bins, sums = tracker.jumps, tracker.jump_sums
+    number = rarity.bin_number(jump if jump > 0.0 else 1.0)
+    least = rarity.bin_number(_AS_LARGE * jump if jump > 0.0 else 1.0)
+    seen, recorded = numbers[rarity.SEEN_AT], numbers[rarity.RECORDED_AT]
+    as_large = 0.0
+    if sums[rarity.HIGHEST] >= 0.0:
+        for i in range(max(least - int(sums[rarity.BASE]), 0), int(sums[rarity.HIGHEST]) + 1):
+            as_large += float(bins[i])
+    rarity.add(bins, sums, number)
+    period = (_CHANGE_READINGS + recorded) / (_CHANGES + as_large)
+    return period * seen / (seen + rarity.READINGS.learning)
+
+
+@kernel
+def note_changes(tracker, jump, events, first, last):
+    """Write the return period of the newest change into rows ``first`` to ``last - 1`` of the event buffer.
+
+    Returns how much a change that was announced by these rows counts against the budget, 0 if there is none.
+    """
+    counts = 0.0
+    for i in range(first, last):
+        if events[i, KIND] == RAISED:
+            tracker.floats[CHANGE_PERIOD] = _rank_change(tracker, jump)
+            counts = _CHANGE_SHARE * tracker.floats[CHANGE_PERIOD]
+            if tracker.ints[OPEN] and tracker.ints[CHANGE] < 0:
+                tracker.ints[CHANGE] = int(events[i, E_ALARM])
+        events[i, E_PERIOD] = tracker.floats[CHANGE_PERIOD]
+    return counts
+
+
+@kernel
+def _write(events, count, kind, t, state, tracker, period, kinds):
+    row = events[count]
+    row[KIND] = kind
+    row[AT] = t
+    row[E_ALARM] = tracker.ints[NEXT] - 1
+    row[E_INDEX] = tracker.ints[INDEX]
+    row[E_PROBABILITY] = 0.0
+    row[E_LOW] = tracker.ints[INDEX]
+    row[E_HIGH] = tracker.ints[INDEX]
+    row[E_STATE] = state
+    row[E_BEFORE] = 0.0
+    row[E_PERIOD] = period
+    row[E_REASONS] = kinds
+    row[E_CHANGE] = tracker.ints[CHANGE]
+    return count + 1
+
+
+@kernel
+def _clear(tracker, low):
+    """End the episode; levels that are still high are latched."""
+    tracker.ints[OPEN] = 0
+    for level in range(rarity.LEVELS):
+        if tracker.periods[level] >= low:
+            tracker.ints[LATCHED] |= 1 << level
+
+
+@kernel
+def follow(policy, tracker, rows, row, t, change, change_index, change_period, state, events, written):
+    """Judge row ``row``, observation ``t``; events go to rows ``written`` and on; returns how many rows are filled.
+
+    ``change`` and ``change_index``: the number of the change that this observation announced, and where it began; -1 if
+    it announced none. ``change_period``: what ``note_changes`` returned for it.
+    """
+    ints, floats = tracker.ints, tracker.floats
+    floats[PERIOD] = 0.0
+    floats[KINDS] = 0.0
+    if not rarity.observe(tracker, rows, row, policy.memory):
+        return written
+    ints[CLOCK] += 1
+    low = max(0.1 * policy.every, _LEAST_LOW)
+    period, kinds, is_low = change_period, rarity.CHANGE if change_period > 0.0 else 0, True
+    for level in range(rarity.LEVELS):
+        own = tracker.periods[level]
+        if ints[LATCHED] >> level & 1:
+            if own < low:
+                ints[LATCHED] &= ~(1 << level)
+            continue
+        if own > period:
+            period = own
+            kinds = tracker.kinds[level] | (kinds & rarity.CHANGE)
+        is_low = is_low and own < low
+    floats[PERIOD] = period
+    floats[KINDS] = kinds
+    if ints[OPEN]:
+        ints[LOW_FOR] = ints[LOW_FOR] + 1 if is_low else 0
+        span = min(max(int(_SPAN_SHARE * policy.every), _SHORTEST_SPAN), _LONGEST_SPAN)
+        if ints[LOW_FOR] >= span or ints[CLOCK] - ints[OPENED] >= _HABIT_AFTER:
+            _clear(tracker, low)
+            return _write(events, written, CLEARED, t, state, tracker, period, kinds)
+        return written
+    oldest = ints[LATEST + ints[NEXT] % _MOST_AT_ONCE]
+    if period >= policy.every and (ints[NEXT] < _MOST_AT_ONCE or ints[CLOCK] - oldest >= policy.every):
+        ints[LATEST + ints[NEXT] % _MOST_AT_ONCE] = ints[CLOCK]
+        ints[NEXT] += 1
+        ints[OPEN] = 1
+        ints[OPENED] = ints[CLOCK]
+        ints[LOW_FOR] = 0
+        ints[INDEX] = change_index if change_index >= 0 else t
+        ints[CHANGE] = change
+        return _write(events, written, ALARM, t, state, tracker, period, kinds)
+    return written
+
+
+@kernel
+def accept(tracker, every):
+    """Make the present behaviour the habit; returns whether an alarm was open."""
+    was_open = tracker.ints[OPEN] == 1
+    _clear(tracker, max(0.1 * every, _LEAST_LOW))
+    rarity.accept(tracker)
+    return was_open

@@ -1,0 +1,569 @@
+"""How unusual the newest reading is for this stream: the return period of what just happened.
+
+Every statistic is ranked against the stream's own past, so a return period of N readings means "this stream does
+something like this about once in N readings", whatever its noise. Nothing here looks at the posterior.
+
+**Statistics.** v is a reading and e the residual of a recursive AR(1) fit. A *habit* is a slow exponentially weighted
+moving average (EWMA), *local* a faster one. Three levels of a ladder look at single readings and at means of 32 and of
+1,024 readings, so that budgets from a thousand to a million readings are served by one tracker:
+
+    level 0        |EWMA_f(v) - habit| for f = 1, .3, .1, .03, .01; |e|, |EWMA_.1(e)|; EWMA_f(|e|) for f = .1, .03;
+                   the length of a run of equal values; |EWMA_f(v) - local| for f = .3, .1, .03
+    levels 1, 2    |EWMA_f(v) - habit| for f = 1, .3, .1; |EWMA_f(v) - local| for f = 1, .3; EWMA_.3(mean |e|)
+
+**Surprise.** Each statistic has a histogram of its own past with bins of a quarter octave, in which old values fade.
+The surprise s = -log10 P(at least this large), beyond the record by a generalised Pareto tail. Kinds of behaviour
+combine statistics, and z is the largest of their scores: a mean of surprises less an offset that makes them comparable.
+
+**Return period.** T(z) = (m0 + n) / (m0 / T0(z) + k(z)): a pooled prior T0 = 10^(1.63 + .61 z) at first, and with time
+the stream's own record, in which k(z) counts earlier peaks that were at least as high. The largest T of the three
+levels is the answer. All constants were chosen on the public series that docs/benchmarks.md names.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ishsmm_stream._jit import kernel
+
+LEVELS = 3
+BLOCK = 32  # readings of a block of level 1, and blocks of level 1 in one of level 2
+BINS = 56  # of a histogram, four per octave
+# Histograms of level 0, in this order; then those of levels 1 and 2.
+HABIT, RESIDUAL, LOUDNESS, RUN, LOCAL, _LEVEL_0 = 0, 5, 7, 9, 10, 13
+BLOCK_HABIT, BLOCK_LOCAL, BLOCK_LOUDNESS, _LEVEL_1 = 0, 3, 5, 6
+HISTOGRAMS = _LEVEL_0 + 2 * _LEVEL_1
+
+# Kinds of behaviour, as bits.
+REASONS = ("change", "level", "spike", "louder", "quieter", "stuck", "drift")
+CHANGE, LEVEL, SPIKE, LOUDER, QUIETER, STUCK, DRIFT = (1 << i for i in range(7))
+
+# Smoothing
+_FACTORS = (1.0, 0.3, 0.1, 0.03, 0.01)
+_HABIT_RATE = 3e-4
+_LOCAL_RATE = 0.01
+_BLOCK_HABIT_RATE = 2e-3
+_BLOCK_LOCAL_RATE = 0.03
+_FIT_MEMORY = 0.999  # of the AR(1) fit
+# Fading: weights are halved each time that memory times ln 2 has passed, so that they stay short in a snapshot. A
+# policy's memory is in readings; blocks are fewer and last longer.
+_LN2 = 0.6931471805599453
+_BLOCK_MEMORY = 0.3  # memory of a block level, in blocks, as a share of it
+# Surprise
+_ORDINARY = 0.3  # tail probabilities above this count as ordinary,
+_NO_SURPRISE = 0.2  # with this surprise
+_TAIL_SHARE, _TAIL_LEAST = 0.02, 10.0  # the top of a histogram that the Pareto tail is fitted to
+_TAIL_PRIOR = 20.0  # shrinks the shape of a tail towards an exponential one
+_LARGEST_SHAPE = 0.4
+_SOFT_LIMIT, _HARD_LIMIT = 5.0, 9.0  # surprise beyond the first counts half, and never more than the second
+# Offsets of kinds
+_ONE_SIDED = 0.8
+_SINGLE = 1.5  # one reading by itself
+_BLOCK_LOCAL_OFFSET = 0.32
+_SAME_KIND = 0.25  # kinds whose score is this close to the largest are reasons too
+# Return period
+_LEAST_SCORE = 0.8
+_SCORE_BINS, _SCORE_FROM, _SCORE_WIDTH = 64, 0.5, 0.125
+_PRIOR_OFFSET, _PRIOR_SLOPE = 1.63, 0.61
+_RECORD_MEMORY = 4e6  # readings over which the record of peaks fades
+_BLOCK_TERM = 200.0  # keeps the slow levels from spending a small budget
+_WEIGHTS = (1.0, 0.5, 0.32)
+LEARNING = 500  # readings before rarity can be judged
+
+
+class _Ladder(NamedTuple):
+    """Constants of a level, in its own steps."""
+
+    peaks_apart: float
+    prior: float  # m0
+    bin_prior: float  # the bin below counts in part while the record is short
+    learning: float
+
+
+READINGS = _Ladder(100.0, 1e4, 1e5, 400.0)
+_BLOCKS = _Ladder(30.0, 3e3, 3e3, 200.0)
+
+# Numbers of a channel. Averages of level 0: of v by five factors, of e, of |e| by two factors; of a block level: of v
+# by three factors, of |e|.
+_V, _E, _ABS_E, _HABIT, _LOCAL = 0, 5, 6, 8, 9
+_FIT = 10  # AR(1): weight, mean before, mean, variance before, covariance
+_PREVIOUS, _RUN = 15, 16
+_B_V, _B_ABS_E, _B_HABIT, _B_LOCAL, _B_SUM, _B_ABS_SUM, _B_COUNT = 0, 3, 4, 5, 6, 7, 8
+_B_SIZE = 9
+_BLOCKS_AT = 17
+SEEN_AT = _BLOCKS_AT + 2 * _B_SIZE  # steps seen of each level, and the next ones likewise
+_AGE_AT = SEEN_AT + LEVELS  # steps since histograms were last halved,
+_RECORD_AGE_AT = _AGE_AT + LEVELS  # and since the record was
+RECORDED_AT = _RECORD_AGE_AT + LEVELS  # steps in the record, faded
+_PEAK_AT = RECORDED_AT + LEVELS  # the highest score of late,
+_PEAK_TIME_AT = _PEAK_AT + LEVELS  # and when it was
+_STATISTIC_AT = _PEAK_TIME_AT + LEVELS  # room for one reading: statistics,
+_SURPRISE_AT = _STATISTIC_AT + _LEVEL_0  # and their surprise
+NUMBERS = _SURPRISE_AT + _LEVEL_0
+
+_NO_BIN = -(1 << 40)  # of the value 0
+_BIN_OF_HALF = 1022 << 2  # bins are counted from the one that begins at 1/2
+# Of a histogram: the bin number of its first bin, weights, its top bin, the last bin that is ordinary.
+BASE, TOTAL, BELOW, HIGHEST, _CUT = range(5)
+_CUT_EVERY = 32  # values after which the ordinary range is found again
+
+
+class Tracker(NamedTuple):
+    """What is remembered of a stream, one row per channel where not said otherwise."""
+
+    numbers: np.ndarray  # (channels, NUMBERS)
+    histograms: np.ndarray  # (channels, HISTOGRAMS, BINS) float32
+    sums: np.ndarray  # (channels, HISTOGRAMS, 5) float32
+    record: np.ndarray  # (channels, LEVELS, 64) float32: peaks by their score
+    periods: np.ndarray  # (LEVELS,) return periods of all channels together, as of the newest reading
+    kinds: np.ndarray  # (LEVELS,) int64: the reasons behind them, as bits
+    jumps: np.ndarray  # (BINS,) float32: a histogram of announced changes by their jump
+    jump_sums: np.ndarray  # (5,) float32
+    ints: np.ndarray  # (11,) int64: the open alarm, see ``episodes``
+    floats: np.ndarray  # (3,)
+
+
+def make_tracker(channels: int) -> Tracker:
+    """Return a tracker that has seen nothing."""
+    tracker = Tracker(
+        numbers=np.zeros((channels, NUMBERS)),
+        histograms=np.zeros((channels, HISTOGRAMS, BINS), dtype=np.float32),
+        sums=np.zeros((channels, HISTOGRAMS, 5), dtype=np.float32),
+        record=np.zeros((channels, LEVELS, _SCORE_BINS), dtype=np.float32),
+        periods=np.zeros(LEVELS),
+        kinds=np.zeros(LEVELS, dtype=np.int64),
+        jumps=np.zeros(BINS, dtype=np.float32),
+        jump_sums=np.zeros(5, dtype=np.float32),
+        ints=np.zeros(11, dtype=np.int64),
+        floats=np.zeros(3),
+    )
+    tracker.numbers[:, _PREVIOUS] = np.nan
+    tracker.sums[:, :, [HIGHEST, _CUT]] = -1.0
+    tracker.jump_sums[[HIGHEST, _CUT]] = -1.0
+    return tracker
+
+
+@kernel
+def slot_view(trackers, slot):
+    """Return the tracker in a slot of a slab."""
+    return Tracker(
+        trackers.numbers[slot],
+        trackers.histograms[slot],
+        trackers.sums[slot],
+        trackers.record[slot],
+        trackers.periods[slot],
+        trackers.kinds[slot],
+        trackers.jumps[slot],
+        trackers.jump_sums[slot],
+        trackers.ints[slot],
+        trackers.floats[slot],
+    )
+
+
+# Histograms
+
+
+@kernel
+def bin_number(value):
+    """Return the bin of a positive value, a quarter octave, read off its exponent and two further bits."""
+    return (np.float64(value).view(np.int64) >> 50) - _BIN_OF_HALF
+
+
+@kernel
+def _bin_edge(number):
+    """Return the lower edge of a bin."""
+    return np.int64((number + _BIN_OF_HALF) << 50).view(np.float64)
+
+
+@kernel
+def add(bins, sums, number):
+    """Add a value of bin ``number``. A value above the range moves the range up."""
+    sums[TOTAL] += 1.0
+    if sums[HIGHEST] < 0.0 and number != _NO_BIN:
+        sums[BASE] = number - BINS // 2
+    place = number - int(sums[BASE])
+    if place < 0 or number == _NO_BIN:
+        sums[BELOW] += 1.0
+        return
+    if place >= BINS:
+        shift = place - BINS + 1
+        for i in range(min(shift, BINS)):
+            sums[BELOW] += float(bins[i])
+        for i in range(BINS):
+            bins[i] = bins[i + shift] if i + shift < BINS else 0.0
+        sums[BASE] += shift
+        sums[HIGHEST] -= shift
+        sums[_CUT] = max(sums[_CUT] - shift, -1.0)
+        place = BINS - 1
+    bins[place] += 1.0
+    sums[HIGHEST] = max(sums[HIGHEST], place)
+
+
+@kernel
+def _find_cut(bins, sums):
+    """Find the highest bin in which a value is ordinary: most queries end there."""
+    ordinary = _ORDINARY * (float(sums[TOTAL]) + 2.0) - 1.0
+    above = 0.0
+    i = int(sums[HIGHEST])
+    while i >= 0 and above <= ordinary:
+        above += float(bins[i])
+        i -= 1
+    sums[_CUT] = i + 1 if above > ordinary else -1
+
+
+@kernel
+def _halve(bins, sums):
+    for i in range(BINS):
+        bins[i] *= 0.5
+    sums[TOTAL] *= 0.5
+    sums[BELOW] *= 0.5
+
+
+@kernel
+def _limited(surprise):
+    if surprise > _SOFT_LIMIT:
+        surprise = _SOFT_LIMIT + 0.5 * (surprise - _SOFT_LIMIT)
+    return min(surprise, _HARD_LIMIT)
+
+
+@kernel
+def _beyond(bins, sums, value, least_excess):
+    """Return the surprise of a value above everything on record, by a generalised Pareto tail fitted by moments."""
+    total, base = float(sums[TOTAL]), int(sums[BASE])
+    wanted = max(_TAIL_LEAST, _TAIL_SHARE * total)
+    count, first = 0.0, int(sums[HIGHEST]) + 1
+    while first > 0 and count < wanted:
+        first -= 1
+        count += float(bins[first])
+    if count < 0.5 * wanted:
+        return math.log10(total + 2.0)
+    edge = _bin_edge(base + first)
+    mean, square = 0.0, 0.0
+    for i in range(first, int(sums[HIGHEST]) + 1):
+        excess = 0.5 * (_bin_edge(base + i) + _bin_edge(base + i + 1)) - edge
+        mean += float(bins[i]) * excess
+        square += float(bins[i]) * excess * excess
+    mean = max(mean / count, least_excess)
+    variance = max(square / count - mean * mean, 1e-9 * mean * mean)
+    shape = 0.5 * (1.0 - mean * mean / variance) * count / (count + _TAIL_PRIOR)
+    shape = min(max(shape, 3.0 / count), _LARGEST_SHAPE)
+    ratio = shape * (value - edge) / (mean * (1.0 - shape))
+    return math.log10(total / count) + math.log10(1.0 + ratio) / shape
+
+
+@kernel
+def _surprise(bins, sums, number, value, least_excess):
+    """Return -log10 P(a value at least as large), limited."""
+    total = float(sums[TOTAL])
+    if number == _NO_BIN or total <= 0.0:
+        return _NO_SURPRISE
+    place = number - int(sums[BASE]) if sums[HIGHEST] >= 0.0 else BINS
+    if place <= sums[_CUT]:
+        return _NO_SURPRISE
+    above = 0.0
+    for i in range(max(place, 0), int(sums[HIGHEST]) + 1):
+        above += float(bins[i])
+    if place < 0:  # below the range, where nothing is told apart
+        above += float(sums[BELOW])
+    if above + 1.0 > _ORDINARY * (total + 2.0):
+        return _NO_SURPRISE
+    if above < 0.5 and sums[HIGHEST] >= 0.0:
+        return _limited(_beyond(bins, sums, value, least_excess))
+    return _limited(-math.log10((above + 1.0) / (total + 2.0)))
+
+
+@kernel
+def _quiet_surprise(bins, sums, number):
+    """Return -log10 P(a value at most as large), limited."""
+    total = float(sums[TOTAL])
+    if sums[HIGHEST] < 0.0:
+        return _NO_SURPRISE
+    place = number - int(sums[BASE])
+    ordinary = _ORDINARY * (total + 2.0) - 1.0
+    below = float(sums[BELOW])
+    for i in range(min(place, int(sums[HIGHEST])) + 1):
+        below += float(bins[i])
+        if below > ordinary:
+            return _NO_SURPRISE
+    return _NO_SURPRISE if below > ordinary else _limited(-math.log10((below + 1.0) / (total + 2.0)))
+
+
+# Return periods
+
+
+@kernel
+def _return_period(ladder, record, score, recorded, seen):
+    """Return T of a score, in steps of its level."""
+    if score < _LEAST_SCORE:
+        return 0.0
+    place = min(int((score - _SCORE_FROM) / _SCORE_WIDTH), _SCORE_BINS - 1)
+    higher = 0.0
+    for i in range(place, _SCORE_BINS):
+        higher += float(record[i])
+    higher += float(record[place - 1]) * ladder.bin_prior / (ladder.bin_prior + recorded)
+    expected = ladder.prior * 10.0 ** -(_PRIOR_OFFSET + _PRIOR_SLOPE * score)
+    period = math.log10((ladder.prior + recorded) / (expected + higher))
+    period += max(1.0, period - 2.5) * math.log10(seen / (seen + ladder.learning))
+    return 10.0**period
+
+
+@kernel
+def _keep_peak(ladder, numbers, record, level, score, memory):
+    """Take the level's newest score into its record of peaks, which fades over ``memory`` steps."""
+    numbers[RECORDED_AT + level] += 1.0
+    numbers[_RECORD_AGE_AT + level] += 1.0
+    if numbers[_RECORD_AGE_AT + level] >= _LN2 * memory:
+        numbers[_RECORD_AGE_AT + level] = 0.0
+        numbers[RECORDED_AT + level] *= 0.5
+        for i in range(_SCORE_BINS):
+            record[i] *= 0.5
+    since = numbers[SEEN_AT + level] - numbers[_PEAK_TIME_AT + level]
+    peak = numbers[_PEAK_AT + level]
+    if since <= ladder.peaks_apart and score <= peak:
+        return
+    if since > ladder.peaks_apart and peak >= _SCORE_FROM:
+        record[min(int((peak - _SCORE_FROM) / _SCORE_WIDTH), _SCORE_BINS - 1)] += 1.0
+    numbers[_PEAK_AT + level] = score
+    numbers[_PEAK_TIME_AT + level] = numbers[SEEN_AT + level]
+
+
+@kernel
+def _mean(numbers, first, last):
+    total = 0.0
+    for i in range(first, last):
+        total += numbers[_SURPRISE_AT + i]
+    return total / (last - first)
+
+
+@kernel
+def _kinds_near(score, level, spike, louder, quieter, stuck, level_kind):
+    """Return the kinds whose score is close to the largest one, as bits."""
+    least = score - _SAME_KIND
+    kinds = 0
+    kinds |= level_kind if level >= least else 0
+    kinds |= SPIKE if spike >= least else 0
+    kinds |= LOUDER if louder >= least else 0
+    kinds |= QUIETER if quieter >= least else 0
+    kinds |= STUCK if stuck >= least else 0
+    return kinds
+
+
+# One reading
+
+
+@kernel
+def _residual(numbers, value):
+    """Return the residual of the AR(1) fit, which then learns from the reading."""
+    before, fit = numbers[_PREVIOUS], numbers[_FIT : _FIT + 5]
+    if math.isnan(before):
+        return 0.0
+    slope = fit[4] / fit[3] if fit[3] > 0.0 else 0.0
+    from_before, from_mean = before - fit[1], value - fit[2]
+    residual = from_mean - slope * from_before
+    fit[0] = _FIT_MEMORY * fit[0] + 1.0
+    fit[1] += from_before / fit[0]
+    fit[2] += from_mean / fit[0]
+    fit[3] = _FIT_MEMORY * fit[3] + from_before * (before - fit[1])
+    fit[4] = _FIT_MEMORY * fit[4] + from_before * (value - fit[2])
+    return residual
+
+
+@kernel
+def _rank(numbers, histograms, sums, first, count, level, loudness, memory):
+    """Fill the surprises of a level's statistics and take the statistics into their histograms.
+
+    Returns the mean surprise of the statistics from ``loudness`` on, up to two, at being so small.
+    """
+    seen = numbers[SEEN_AT + level]
+    refresh = seen < _CUT_EVERY or seen % _CUT_EVERY == 0.0
+    quiet, quiets = 0.0, min(2, count - loudness)
+    for i in range(count):
+        bins, own = histograms[first + i], sums[first + i]
+        value = numbers[_STATISTIC_AT + i]
+        number = bin_number(value) if value > 0.0 else _NO_BIN
+        least_excess = 0.5 if level == 0 and i == RUN else 0.0
+        numbers[_SURPRISE_AT + i] = _surprise(bins, own, number, value, least_excess)
+        if loudness <= i < loudness + quiets:
+            quiet += _quiet_surprise(bins, own, number)
+        add(bins, own, number)
+        if refresh:
+            _find_cut(bins, own)
+    numbers[_AGE_AT + level] += 1.0
+    if numbers[_AGE_AT + level] >= _LN2 * memory:
+        numbers[_AGE_AT + level] = 0.0
+        for i in range(count):
+            _halve(histograms[first + i], sums[first + i])
+    return quiet / quiets
+
+
+@kernel
+def _observe_reading(numbers, histograms, sums, record, value, memory):
+    """Level 0 of one channel: returns the residual's size, the return period and its reasons."""
+    numbers[SEEN_AT] += 1.0
+    seen = numbers[SEEN_AT]
+    if seen == 1.0:
+        numbers[_V : _V + 5] = value
+        numbers[_HABIT] = value
+        numbers[_LOCAL] = value
+    residual = _residual(numbers, value)
+    numbers[_RUN] = numbers[_RUN] + 1.0 if value == numbers[_PREVIOUS] else 1.0
+    numbers[_PREVIOUS] = value
+    for i in range(5):
+        numbers[_V + i] += _FACTORS[i] * (value - numbers[_V + i])
+    numbers[_E] += 0.1 * (residual - numbers[_E])
+    numbers[_ABS_E] += 0.1 * (abs(residual) - numbers[_ABS_E])
+    numbers[_ABS_E + 1] += 0.03 * (abs(residual) - numbers[_ABS_E + 1])
+
+    statistic = numbers[_STATISTIC_AT : _STATISTIC_AT + _LEVEL_0]
+    for i in range(5):
+        statistic[HABIT + i] = abs(numbers[_V + i] - numbers[_HABIT])
+    statistic[RESIDUAL] = abs(residual)
+    statistic[RESIDUAL + 1] = abs(numbers[_E])
+    statistic[LOUDNESS] = numbers[_ABS_E]
+    statistic[LOUDNESS + 1] = numbers[_ABS_E + 1]
+    statistic[RUN] = max(0.0, numbers[_RUN] - 2.0)
+    for i in range(3):
+        statistic[LOCAL + i] = abs(numbers[_V + 1 + i] - numbers[_LOCAL])
+    quieter = _rank(numbers, histograms, sums, 0, _LEVEL_0, 0, LOUDNESS, memory) - _ONE_SIDED
+    numbers[_HABIT] += max(_HABIT_RATE, 1.0 / seen) * (value - numbers[_HABIT])
+    numbers[_LOCAL] += max(_LOCAL_RATE, 1.0 / seen) * (value - numbers[_LOCAL])
+
+    surprise = numbers[_SURPRISE_AT : _SURPRISE_AT + _LEVEL_0]
+    level = max(_mean(numbers, HABIT, HABIT + 3), _mean(numbers, HABIT + 2, HABIT + 5))
+    level = max(level, _mean(numbers, LOCAL, LOCAL + 3), _mean(numbers, RESIDUAL, RESIDUAL + 2) - _ONE_SIDED)
+    spike = max(surprise[HABIT], surprise[RESIDUAL]) - _SINGLE
+    louder = _mean(numbers, LOUDNESS, LOUDNESS + 2) - _ONE_SIDED
+    # a stream that was constant for most of its life is not stuck
+    stuck = surprise[RUN] - _ONE_SIDED if numbers[_RUN] <= 0.5 * seen else 0.0
+    score = max(level, spike, louder, quieter, stuck)
+    period = _return_period(READINGS, record, score, numbers[RECORDED_AT], seen)
+    kinds = _kinds_near(score, level, spike, louder, quieter, stuck, LEVEL)
+    _keep_peak(READINGS, numbers, record, 0, score, _RECORD_MEMORY)
+    return abs(residual), period, kinds
+
+
+@kernel
+def _observe_block(numbers, histograms, sums, record, level, value, loudness, memory):
+    """A block level of one channel: returns the return period, in blocks, and its reasons."""
+    own = numbers[_BLOCKS_AT + (level - 1) * _B_SIZE : _BLOCKS_AT + level * _B_SIZE]
+    first = _LEVEL_0 + (level - 1) * _LEVEL_1
+    numbers[SEEN_AT + level] += 1.0
+    seen = numbers[SEEN_AT + level]
+    if seen == 1.0:
+        own[_B_V : _B_V + 3] = value
+        own[_B_HABIT] = value
+        own[_B_LOCAL] = value
+        own[_B_ABS_E] = loudness
+    for i in range(3):
+        own[_B_V + i] += _FACTORS[i] * (value - own[_B_V + i])
+    own[_B_ABS_E] += 0.3 * (loudness - own[_B_ABS_E])
+    statistic = numbers[_STATISTIC_AT : _STATISTIC_AT + _LEVEL_1]
+    for i in range(3):
+        statistic[BLOCK_HABIT + i] = abs(own[_B_V + i] - own[_B_HABIT])
+    for i in range(2):
+        statistic[BLOCK_LOCAL + i] = abs(own[_B_V + i] - own[_B_LOCAL])
+    statistic[BLOCK_LOUDNESS] = own[_B_ABS_E]
+    memory *= _BLOCK_MEMORY
+    quieter = _rank(numbers, histograms, sums, first, _LEVEL_1, level, BLOCK_LOUDNESS, memory) - _ONE_SIDED
+    own[_B_HABIT] += max(_BLOCK_HABIT_RATE, 1.0 / seen) * (value - own[_B_HABIT])
+    own[_B_LOCAL] += max(_BLOCK_LOCAL_RATE, 1.0 / seen) * (value - own[_B_LOCAL])
+
+    drift = _mean(numbers, BLOCK_HABIT, BLOCK_HABIT + 3)
+    drift = max(drift, _mean(numbers, BLOCK_LOCAL, BLOCK_LOCAL + 2) - _BLOCK_LOCAL_OFFSET)
+    louder = numbers[_SURPRISE_AT + BLOCK_LOUDNESS] - _ONE_SIDED
+    score = max(drift, louder, quieter)
+    period = _return_period(_BLOCKS, record, score, numbers[RECORDED_AT + level], seen)
+    kinds = _kinds_near(score, drift, -1.0, louder, quieter, -1.0, DRIFT)
+    _keep_peak(_BLOCKS, numbers, record, level, score, _RECORD_MEMORY / float(BLOCK) ** level)
+    return period, kinds
+
+
+@kernel
+def _report(tracker, level, period, kinds):
+    """Let a channel speak for its level if it is the most unusual one so far."""
+    if period > tracker.periods[level]:
+        tracker.periods[level] = period
+        tracker.kinds[level] = kinds
+
+
+@kernel
+def observe(tracker, rows, row, memory):
+    """Take one row in: afterwards ``periods`` and ``kinds`` are up to date. Returns whether any channel had a value.
+
+    ``memory``: readings over which habits fade. Missing values are passed over. Channels share one budget, so the
+    return period of the most unusual one is divided by their number.
+    """
+    channels = rows.shape[1]
+    any_value = False
+    for channel in range(channels):
+        any_value = any_value or not math.isnan(rows[row, channel])
+    if not any_value:
+        return False
+    tracker.periods[0] = 0.0
+    for channel in range(channels):
+        value = rows[row, channel]
+        if math.isnan(value):
+            tracker.numbers[channel, _PREVIOUS] = np.nan
+            continue
+        numbers, record = tracker.numbers[channel], tracker.record[channel]
+        histograms, sums = tracker.histograms[channel], tracker.sums[channel]
+        loudness, period, kinds = _observe_reading(numbers, histograms, sums, record[0], value, memory)
+        _report(tracker, 0, period / channels, kinds)
+        for level in range(1, LEVELS):
+            own = numbers[_BLOCKS_AT + (level - 1) * _B_SIZE : _BLOCKS_AT + level * _B_SIZE]
+            own[_B_SUM] += value
+            own[_B_ABS_SUM] += loudness
+            own[_B_COUNT] += 1.0
+            if own[_B_COUNT] < BLOCK:
+                break
+            value, loudness = own[_B_SUM] / BLOCK, own[_B_ABS_SUM] / BLOCK
+            own[_B_SUM] = 0.0
+            own[_B_ABS_SUM] = 0.0
+            own[_B_COUNT] = 0.0
+            period, kinds = _observe_block(numbers, histograms, sums, record[level], level, value, loudness, memory)
+            period = max(0.0, float(BLOCK) ** level * (period - _BLOCK_TERM) * _WEIGHTS[level]) / channels
+            if channel == 0:
+                tracker.periods[level] = 0.0
+            _report(tracker, level, period, kinds)
+    return True
+
+
+@kernel
+def accept(tracker):
+    """Make the present behaviour the habit."""
+    for channel in range(tracker.numbers.shape[0]):
+        numbers = tracker.numbers[channel]
+        numbers[_HABIT] = numbers[_V + 2]
+        numbers[_LOCAL] = numbers[_V + 2]
+        for level in range(1, LEVELS):
+            own = numbers[_BLOCKS_AT + (level - 1) * _B_SIZE : _BLOCKS_AT + level * _B_SIZE]
+            if numbers[SEEN_AT + level] > 0.0:
+                own[_B_HABIT] = own[_B_V]
+                own[_B_LOCAL] = own[_B_V]
+
+
+def readings_seen(tracker: Tracker) -> int:
+    """Return how many readings the channel with the longest record has had."""
+    return int(tracker.numbers[:, SEEN_AT].max())
+
+
+def reasons_of(kinds: int) -> tuple[str, ...]:
+    """Return the names of reasons given as bits."""
+    return tuple(name for i, name in enumerate(REASONS) if kinds >> i & 1)
+
+
+def pack(tracker: Tracker) -> dict[str, np.ndarray]:
+    """Return copies of the arrays that the next reading depends on, without room for one reading."""
+    arrays = {name: array.copy() for name, array in tracker._asdict().items()}
+    arrays["numbers"] = arrays["numbers"][:, :_STATISTIC_AT].copy()
+    return arrays
+
+
+def unpack(tracker: Tracker, arrays: dict[str, np.ndarray]) -> None:
+    """Fill a new tracker with what ``pack`` made, its names prefixed with "rarity."."""
+    for name, array in tracker._asdict().items():
+        target = array[:, :_STATISTIC_AT] if name == "numbers" else array
+        target[...] = arrays[f"rarity.{name}"]
