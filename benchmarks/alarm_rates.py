@@ -52,7 +52,7 @@ def rate(setup: Setup) -> list[Line]:
 
 def synthetic(setup: Setup) -> list[Line]:
     """Alarms on synthetic kinds against budgets from 1e3 to 1e6."""
-    expected, least = (5, 20_000) if setup.quick else (30, 300_000)
+    expected, least = (3, 10_000) if setup.quick else (30, 300_000)
     budgets = BUDGETS[:2] if setup.quick else BUDGETS
     sizes = {every: int(min(max(expected * every, least), setup.readings)) for every in budgets}
     table = Table(
@@ -94,7 +94,7 @@ def _exceedances(name: str, values: Iterable[np.ndarray]) -> tuple[str, int, lis
 
 def reliability(setup: Setup) -> list[Line]:
     """How often the reported return period exceeds a level, against the level."""
-    length, longest = (1_500, 1_500) if setup.quick else (40_000, 20_000)
+    length, longest = (1_200, 1_200) if setup.quick else (40_000, 20_000)
     table = Table(
         "RELIABILITY. Episodes with a return period of at least so many readings, times that period, over the number "
         f"of readings after the first {WARM_UP} (number of episodes). 1: the period is what it claims to be.",

@@ -9,6 +9,9 @@ synthetic streams run. One detector follows one column.
 
 Sections: nab, telemetry (labelled faults); rate, synthetic, reliability, cold (realised against promised rates);
 planted, planted-long (faults planted in real and in synthetic backgrounds).
+
+At 3 microseconds per reading the section synthetic takes about 35 minutes of CPU time: 20 kinds of 34 million readings.
+``--readings 2e6`` takes 5 minutes. The other sections take 5 minutes together, ``--quick`` 20 seconds.
 """
 
 from __future__ import annotations
