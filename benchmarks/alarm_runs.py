@@ -20,9 +20,6 @@ WARM_UP = 300  # readings at the start of a series that rates leave out
 APART = 100  # readings; exceedances of a return period that are closer belong to one episode
 PIECE = 1 << 16  # readings per call
 
-# Until the library has alarm budgets, changes ("raised") stand in for alarms. Remove with the branches that use it.
-IS_PLACEHOLDER = "every" not in hs.AlarmPolicy._fields
-
 
 class Runner(Protocol):
     """A detector that takes readings in and can be copied in mid-stream."""
@@ -41,15 +38,13 @@ class Ours:
 
     def __init__(self, every: float, detector: Any = None) -> None:
         self.every = every
-        settings = {} if IS_PLACEHOLDER else {"every": every}
-        self._detector = detector or hs.OnlineDetector(alarm_policy=hs.AlarmPolicy(**settings))  # type: ignore[arg-type]
+        self._detector = detector or hs.OnlineDetector(alarm_policy=hs.AlarmPolicy(every=every))
 
     def feed(self, values: np.ndarray) -> list[int]:
-        kind = "raised" if IS_PLACEHOLDER else "alarm"
         found = []
         for begin in range(0, len(values), PIECE):
             events = self._detector.update_many(np.ascontiguousarray(values[begin : begin + PIECE]))
-            found += [event.at for event in events if event.kind == kind]
+            found += [event.at for event in events if event.kind == "alarm"]
         return found
 
     def forks(self) -> Callable[[], Ours]:
@@ -74,10 +69,7 @@ def return_periods(values: np.ndarray) -> np.ndarray:
     found = np.zeros(len(values))
     for row, value in enumerate(values):
         detector.update(value)
-        if IS_PLACEHOLDER:
-            found[row] = 1.0 / max(1e-9, 1.0 - detector.change_probability(20))
-        else:
-            found[row] = detector.rarity.return_period  # type: ignore[attr-defined]
+        found[row] = detector.rarity.return_period
     return found
 
 

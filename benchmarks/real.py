@@ -24,7 +24,6 @@ from pathlib import Path
 import alarm_power
 import alarm_rates
 import recordings
-from alarm_runs import IS_PLACEHOLDER
 from sections import Line, Setup
 from table import Table
 
@@ -62,8 +61,6 @@ def main(arguments: list[str] | None = None) -> None:
         parser.error(f"--data {options.data}: no such folder")
     series = recordings.load(options.data) if options.data is not None else []
     setup = Setup(options.data, options.quick, options.readings, series)
-    if IS_PLACEHOLDER:
-        print("WARNING: this library has no alarm budgets; its changes are scored as if they were alarms.\n")
     lines = []
     for name in options.only or SECTIONS:
         section, needed = SECTIONS[name]
