@@ -10,6 +10,7 @@ attempt, so that it does not hold up the others; all of it is counted and said i
 from __future__ import annotations
 
 import fnmatch
+import json
 import logging
 import random
 import threading
@@ -23,7 +24,7 @@ import prometheus_client
 
 from service import messages
 from service.control import ControlBook, moment
-from service.settings.sinks import LONGEST_WAIT, SinkSettings
+from service.settings.sinks import CHANGES, LONGEST_WAIT, SinkSettings
 from service.sinks.sink import Refused, Sink, TryAgain, outgoing
 
 log = logging.getLogger(__name__)
@@ -32,6 +33,7 @@ OUTCOMES = ("sent", "given_up", "too_old", "muted", "unwanted", "unreadable")
 # After so many seconds the place is noted and the reader asked again: it may have to show that it is alive.
 _LONGEST_BATCH = 30.0
 _POLL_SECONDS = 0.5
+_MOST_RAISES = 100_000  # open alarms of which it is remembered whether their raise was sent
 
 
 class Committed(NamedTuple):
@@ -92,6 +94,7 @@ class Delivery:
         self._metrics = metrics
         self._rng = rng
         self._stopping = threading.Event() if stopping is None else stopping
+        self._raises: dict[str, bool] = {}  # open alarms by id: whether their raise was sent
         self.ends = threading.Event()  # when everything that is there is dealt with
         self._now = now
         self._wait = self._stopping.wait if wait is None else wait
@@ -101,6 +104,11 @@ class Delivery:
 
     def run(self) -> None:
         """Deliver until told to stop."""
+        if not self.settings.only:
+            log.warning(
+                "sink %s gets alarms and notices, no changes: it has no only. For changes set only = %s",
+                self.settings.name, json.dumps(CHANGES),
+            )  # fmt: skip
         try:
             while not self._stopping.is_set():
                 if not self.step() and self.ends.is_set():
@@ -145,20 +153,32 @@ class Delivery:
             return "unreadable"
         if not is_wanted(self.settings, event):
             return "unwanted"
+        if isinstance(event, messages.AlarmEvent) and event.status == "cleared" and event.id in self._raises:
+            # whoever heard of the raise hears of the clear, and nobody else, whatever is muted by now
+            return self._send(event, committed.value) if self._raises.pop(event.id) else "unwanted"
+        outcome = self._filtered(event, committed) or self._send(event, committed.value)
+        if isinstance(event, messages.AlarmEvent) and event.status == "raised" and outcome is not None:
+            self._raises[event.id] = outcome == "sent"
+            while len(self._raises) > _MOST_RAISES:
+                del self._raises[next(iter(self._raises))]
+        return outcome
+
+    def _filtered(self, event: messages.Event, committed: Committed) -> str | None:
+        """Return why an event is not sent, None if it is."""
         if self._now() - self._counted_from(event, committed.published) > self.settings.max_age_s:
             return "too_old"
         if self._book.is_muted(event.sensor, committed.published * 1000) is not None:
             return "muted"
-        return self._send(event, committed.value)
+        return None
 
-    def _counted_from(self, event: messages.ChangeEvent | messages.Notice, published: int) -> float:
+    def _counted_from(self, event: messages.Event, published: int) -> float:
         """When the event was news, in seconds. A replay of old input publishes today what happened long ago."""
-        said = event.at.time if isinstance(event, messages.ChangeEvent) else event.time
+        said = messages.time_of(event)
         if self.settings.age == "publication" or said is None:
             return published / 1e3
         return min(published / 1e3, moment(said) / 1e6)
 
-    def _send(self, event: messages.ChangeEvent | messages.Notice, value: bytes) -> str | None:
+    def _send(self, event: messages.Event, value: bytes) -> str | None:
         settings, going = self.settings, outgoing(event, value)
         backoff = settings.backoff_s
         for attempt in range(1, settings.attempts + 1):
@@ -233,19 +253,19 @@ class Deliveries:
             raise self._failure
 
 
-def read_event(value: bytes) -> messages.ChangeEvent | messages.Notice | None:
+def read_event(value: bytes) -> messages.Event | None:
     """The event; None for what is none of ours."""
     try:
         message = messages.decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return message if isinstance(message, messages.ChangeEvent | messages.Notice) else None
+    return message if isinstance(message, messages.Event) else None
 
 
-def is_wanted(settings: SinkSettings, event: messages.ChangeEvent | messages.Notice) -> bool:
-    """Whether a sink wants to hear of an event."""
-    status = event.status if isinstance(event, messages.ChangeEvent) else event.kind
-    if settings.only and status not in settings.only:
+def is_wanted(settings: SinkSettings, event: messages.Event) -> bool:
+    """Whether a sink is for an event. Without ``only`` it is for alarms and notices, not for changes."""
+    status = messages.status_of(event)
+    if status not in settings.only if settings.only else status in CHANGES:
         return False
     if any(event.labels.get(name) != value for name, value in settings.labels.items()):
         return False

@@ -57,11 +57,13 @@ class Feed:
         self.track.remember(line.rows[first : self._at], line.times[first : self._at])
         closes = self._at == end and self._closed < len(line.closes)
         self._closed += closes
+        if closes:
+            self.track.keep_budget()
         if not publishes:
             self.track.pass_over(events)
             return
         if events:
-            self.published.events.extend(self.track.change_events(events))
+            self.published.events.extend(self.track.messages_about(events))
         if events or closes:
             self.published.states.append(self.track.state_record(is_learning=self._at <= line.learned))
 

@@ -67,6 +67,38 @@ class ChangeEvent(_Message, tag="change", frozen=True, kw_only=True):
     before: Segment | None
     after: Segment | None
     summary: Annotated[str, Meta(description="in words, such as: level 4.1 -> 6.3, noise x1.2")]
+    return_period: Annotated[
+        float | None,
+        Meta(description="readings: this sensor has a change of this size about once in so many; null: not known"),
+    ] = None
+
+
+class AlarmEvent(_Message, tag="alarm", frozen=True, kw_only=True):
+    """Something unusual for this sensor (``raised``), or the end of it (``cleared``).
+
+    Both messages have the alarm's ``id``; ``revision`` counts them from 0. Alarms and changes have ids of their own.
+    """
+
+    id: str
+    sensor: str
+    labels: dict[str, str | bool]
+    generation: int
+    revision: int
+    status: Literal["raised", "cleared"]
+    index: Annotated[int, Meta(description="the observation at which it began")]
+    time: str | None
+    at: Annotated[Place, Meta(description="the observation that caused this message")]
+    return_period: Annotated[
+        float | None, Meta(description="readings: this sensor does something like this about once in so many")
+    ]
+    return_period_s: Annotated[float | None, Meta(description="the same in seconds, by the sensor's usual interval")]
+    frequency: Annotated[str, Meta(description="in words, such as: about once in 12 days")]
+    budget_s: Annotated[
+        float | None, Meta(description="seconds: the budget promises at most one alarm in this time, on average")
+    ]
+    reasons: list[Literal["change", "level", "spike", "louder", "quieter", "stuck", "drift"]]
+    change: Annotated[str | None, Meta(description="the id of the change behind it, if one was announced")]
+    summary: Annotated[str, Meta(description="in words")]
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -105,6 +137,12 @@ class StateRecord(_Message, tag="state", frozen=True, kw_only=True):
         float | None, Meta(description="that the current segment began within the last window of readings")
     ]
     n_states: int
+    return_period: Annotated[
+        float | None, Meta(description="readings: how seldom the sensor does what its newest reading does")
+    ] = None
+    learning: Annotated[
+        int, Meta(description="readings still to come before the sensor's habits are known well enough for alarms")
+    ] = 0
     recent: Annotated[
         list[list[float | None]],
         Meta(description="[milliseconds since the epoch, value of each channel], oldest first", max_length=MOST_RECENT),
@@ -174,13 +212,16 @@ class DeadLetter(_Message, tag="dead_letter", frozen=True, kw_only=True):
 
 MESSAGES = {
     "change": ChangeEvent,
+    "alarm": AlarmEvent,
     "state": StateRecord,
     "notice": Notice,
     "incident": Incident,
     "dead_letter": DeadLetter,
 }
 # Incidents have a topic, and so a decoder, of their own.
-Message = ChangeEvent | StateRecord | Notice | DeadLetter
+Message = ChangeEvent | AlarmEvent | StateRecord | Notice | DeadLetter
+# What stands on the events topic.
+Event = ChangeEvent | AlarmEvent | Notice
 
 # Structures in the order of their fields, tables by key.
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -225,13 +266,33 @@ def tidy(schema: Any) -> Any:
 
 
 def event_id(sensor: str, generation: int, number: int) -> str:
-    """The id of a sensor's alarm: the same whenever and wherever it is computed.
+    """The id of a sensor's change: the same whenever and wherever it is computed.
 
     >>> event_id("boiler-1", 0, 3)
     'c401598f5e5fddc2d49290da'
     """
     text = msgspec.json.encode([sensor, generation, number])
     return hashlib.blake2b(text, digest_size=12).hexdigest()
+
+
+def alarm_id(sensor: str, generation: int, number: int) -> str:
+    """Return the id of a sensor's alarm: the same whenever and wherever it is computed.
+
+    >>> alarm_id("boiler-1", 0, 3)
+    'a46084d719c7d94b9c9f499b'
+    """
+    text = msgspec.json.encode(["alarm", sensor, generation, number])
+    return hashlib.blake2b(text, digest_size=12).hexdigest()
+
+
+def status_of(event: Event) -> str:
+    """Return the status of a change or an alarm, or the kind of a notice."""
+    return event.kind if isinstance(event, Notice) else event.status
+
+
+def time_of(event: Event) -> str | None:
+    """Return the time of the observation that caused an event."""
+    return event.time if isinstance(event, Notice) else event.at.time
 
 
 def incident_id(group: str, period: int) -> str:

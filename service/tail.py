@@ -20,7 +20,7 @@ from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
 
 # ANSI, by what a line says
 _COLOURS = {
-    "provisional": "33", "confirmed": "32", "relocated": "36", "retracted": "2",
+    "ALARM": "1;31", "cleared": "32", "provisional": "0", "confirmed": "0", "relocated": "2", "retracted": "2",
     "silent": "31", "back": "32", "new generation": "35", "planted": "2",
 }  # fmt: skip
 _WIDEST_SENSOR = 32
@@ -81,22 +81,25 @@ def follow_several(
         consumer.close()
 
 
-def decode(value: bytes) -> messages.ChangeEvent | messages.Notice | None:
+def decode(value: bytes) -> messages.Event | None:
     """The event; None for what is none of ours."""
     try:
         message = messages.decode(value)
     except msgspec.DecodeError:
         return None
-    return message if isinstance(message, messages.ChangeEvent | messages.Notice) else None
+    return message if isinstance(message, messages.Event) else None
 
 
-def line(message: messages.ChangeEvent | messages.Notice) -> tuple[str, str, str, str, str]:
-    """Time, sensor, status, words and, for a change, how probable it is.
+def line(message: messages.Event) -> tuple[str, str, str, str, str]:
+    """Return time, sensor, status, words and, for a change, how probable it is.
 
     The time is the one at which this could be said; where a change lies further back, the words say when it was.
     """
     if isinstance(message, messages.Notice):
         return clock(message.time), message.sensor, message.kind.replace("_", " "), message.why, ""
+    if isinstance(message, messages.AlarmEvent):
+        status = "ALARM" if message.status == "raised" else "cleared"
+        return clock(message.at.time), message.sensor, status, message.summary, ""
     unit = message.labels.get("unit")
     summary = message.summary + (f" {unit}" if unit and "->" in message.summary and "," not in message.summary else "")
     at = clock(message.at.time)
@@ -106,16 +109,14 @@ def line(message: messages.ChangeEvent | messages.Notice) -> tuple[str, str, str
     return at, message.sensor, message.status, summary, probable
 
 
-def remarks(
-    message: messages.ChangeEvent | messages.Notice, published: int, book: ControlBook, with_id: bool = False
-) -> str:
+def remarks(message: messages.Event, published: int, book: ControlBook, with_id: bool = False) -> str:
     """What people have said of an event, and its id. ``published``: in milliseconds."""
     found = []
-    if with_id and isinstance(message, messages.ChangeEvent):
+    if with_id and not isinstance(message, messages.Notice):
         found.append(message.id)
     if book.is_muted(message.sensor, published * 1000) is not None:
         found.append("muted")
-    seen = book.acknowledgement(message.id) if isinstance(message, messages.ChangeEvent) else None
+    seen = None if isinstance(message, messages.Notice) else book.acknowledgement(message.id)
     if seen is not None:
         found.append(f"acknowledged{f' by {seen.by}' if seen.by else ''}{f': {seen.note}' if seen.note else ''}")
     return ", ".join(found)

@@ -23,12 +23,16 @@ from service.preparation import Preparation, preparation
 from service.readings import BadRecord, Reading, rfc3339
 from service.recent import downsample
 from service.settings import Rule
-from service.wording import words
+from service.settings.budgets import Budget
+from service.wording import frequency_words, reason_words, words
 
 # Observations whose time and values are remembered: for the times of change points, the level before one, and plots.
 REMEMBERED = 128
 _STATUS = {"raised": "provisional", "relocated": "relocated", "confirmed": "confirmed", "retracted": "retracted"}
 _SNAPSHOT_VERSION = 2  # 1, which is read, has detectors of the first format in it
+# The mean interval between readings: each new one counts at least this much, and a gap at most so many times the mean.
+_INTERVAL_RATE = 1e-3
+_LONGEST_GAP = 10.0
 
 
 class PreparedRule(NamedTuple):
@@ -41,6 +45,7 @@ class PreparedRule(NamedTuple):
     most_ahead: float  # of a reading's time before its record's timestamp, microseconds
     fills_gaps: bool
     silent_after: int | None  # microseconds
+    budget: Budget  # of alarms
 
 
 def prepare_rule(rule: Rule) -> PreparedRule:
@@ -54,13 +59,14 @@ def prepare_rule(rule: Rule) -> PreparedRule:
         math.inf if times.max_ahead_s is None else times.max_ahead_s * 1e6,
         times.gap != "ignore",
         None if times.silent_after_s is None else int(times.silent_after_s * 1e6),
+        rule.alarms.budget,
     )
 
 
 class Published(NamedTuple):
     """Messages about a sensor, in their order."""
 
-    events: list[messages.ChangeEvent | messages.Notice]
+    events: list[messages.Event]
     states: list[messages.StateRecord]
 
 
@@ -84,6 +90,9 @@ class _Saved(msgspec.Struct, array_like=True, gc=False):
     # what transforms remember; absent in what was written before there were any
     previous: list[Previous | None] = []
     season: bytes = b""
+    # mean interval between readings in microseconds, how many it rests on, the time of the last, and the mean that the
+    # budget in force rests on; absent in what was written before there were alarm budgets
+    interval: tuple[float, int, int, float] | None = None
 
 
 class Tally(NamedTuple):
@@ -135,7 +144,11 @@ class Track:
         self._values = np.empty((0, 1))  # and their values, one row each
         self._since_state = 0  # readings since the window began,
         self._window_began: int | None = None  # and the time of its first
-        self._revisions: dict[int, int] = {}  # by alarm
+        self._revisions: dict[int, int] = {}  # by change
+        self._interval = 0.0  # mean between readings, microseconds; 0: not known
+        self._budget_interval = 0.0  # the mean when the budget was last set
+        self._intervals = 0  # that it rests on
+        self._last_time: int | None = None  # of the newest reading that the detector has taken
         self._history = History(prepared.rule) if remembers(prepared.rule) else None
 
     @property
@@ -214,12 +227,42 @@ class Track:
         first = max(0, len(self._times) - kept)
         self._times = np.concatenate((self._times[first:], times[-REMEMBERED:]))
         self._values = np.concatenate((self._values[first:], rows[-REMEMBERED:])) if kept else rows[-REMEMBERED:].copy()
+        self._learn_interval(rows, times)
 
-    def change_events(self, events: list[hs.Event]) -> list[messages.ChangeEvent]:
-        """The messages about events that the detector has just come to."""
+    def _learn_interval(self, rows: np.ndarray, times: np.ndarray) -> None:
+        """Follow the mean interval between readings; inserted steps do not count, and gaps count little."""
+        read = times[~np.isnan(rows[:, 0])] if np.isnan(rows[:, 0]).any() else times
+        for time in read.tolist():
+            if self._last_time is not None and time > self._last_time:
+                gap = float(time - self._last_time)
+                self._intervals += 1
+                if self._interval > 0.0:
+                    gap = min(gap, _LONGEST_GAP * self._interval)
+                self._interval += max(_INTERVAL_RATE, 1.0 / self._intervals) * (gap - self._interval)
+            if self._last_time is None or time > self._last_time:
+                self._last_time = time
+
+    def keep_budget(self) -> None:
+        """Give the detector its budget in readings. Called when a publishing window closes, which depends on the
+        sensor's own readings alone."""
+        if self._interval != self._budget_interval:
+            self._budget_interval = self._interval
+            self._use_policy()
+
+    def _use_policy(self) -> None:
+        policy = self.prepared.policy
+        if self._budget_interval > 0.0:
+            policy = policy._replace(every=self.prepared.budget.readings(self._budget_interval / 1e6))
+        self.detector.use_policy(policy)
+
+    def messages_about(self, events: list[hs.Event]) -> list[messages.Event]:
+        """Return the messages about events that the detector has just come to."""
         state = self.detector.state
         assert state is not None
-        return [self._change_event(event, state) for event in events]
+        return [
+            self._alarm_event(event) if event.kind in ("alarm", "cleared") else self._change_event(event, state)
+            for event in events
+        ]
 
     def pass_over(self, events: list[hs.Event]) -> None:
         """Events whose messages have been published before."""
@@ -227,10 +270,12 @@ class Track:
             self._revise(event)
 
     def _revise(self, event: hs.Event) -> int:
-        """The number of an alarm's next revision, of which note is taken."""
+        """The number of the next revision of a change or an alarm, of which note is taken."""
+        if event.kind in ("alarm", "cleared"):
+            return 0 if event.kind == "alarm" else 1
         revision = self._revisions.get(event.alarm, -1) + 1
         if event.kind == "raised":
-            # older alarms are said nothing more of
+            # nothing more is published about older changes
             self._revisions = {}
         self._revisions[event.alarm] = revision
         return revision
@@ -270,7 +315,47 @@ class Track:
             before=before,
             after=after,
             summary=summary,
+            return_period=messages.rounded(event.return_period) if event.return_period > 0.0 else None,
         )
+
+    def _alarm_event(self, event: hs.Event) -> messages.AlarmEvent:
+        revision = self._revise(event)
+        place = self.place(event.index)
+        interval_s = self._interval / 1e6
+        period_s = event.return_period * interval_s
+        record_s = self.detector.rarity.readings * interval_s
+        is_raised = event.kind == "alarm"
+        frequency = frequency_words(period_s, record_s) if is_raised and interval_s > 0.0 else ""
+        if is_raised:
+            summary = reason_words(event.reasons) + (f", {frequency}" if frequency else "")
+        else:
+            summary = "usual again"
+        return messages.AlarmEvent(
+            id=messages.alarm_id(self.sensor, self.generation, event.alarm),
+            sensor=self.sensor,
+            labels=self.rule.labels,
+            generation=self.generation,
+            revision=revision,
+            status="raised" if is_raised else "cleared",
+            index=event.index,
+            time=place.time,
+            at=self.place(event.at),
+            return_period=messages.rounded(event.return_period),
+            return_period_s=messages.rounded(period_s) if interval_s > 0.0 else None,
+            frequency=frequency,
+            budget_s=self.budget_s,
+            reasons=list(event.reasons),  # type: ignore[arg-type]
+            change=None if event.change < 0 else messages.event_id(self.sensor, self.generation, event.change),
+            summary=summary,
+        )
+
+    @property
+    def budget_s(self) -> float | None:
+        """The promise: at most one alarm in so many seconds, on average; None before the interval is known."""
+        if self._budget_interval <= 0.0:
+            return None
+        interval_s = self._budget_interval / 1e6
+        return messages.rounded(self.prepared.budget.readings(interval_s) * interval_s)
 
     def _segment_before(self, index: int) -> messages.Segment | None:
         """Level and noise of the readings before a change, as far as they are remembered."""
@@ -317,6 +402,8 @@ class Track:
             run_length=messages.RunLength(low=low, median=median, high=high),
             change_probability=messages.rounded(detector.change_probability(self.rule.window.readings)),
             n_states=detector.n_states,
+            return_period=messages.rounded(detector.rarity.return_period),
+            learning=detector.rarity.learning,
             recent=self._recent(),
         )
 
@@ -360,6 +447,9 @@ class Track:
             self.earlier,
             [] if self._history is None else self._history.previous,
             b"" if self._history is None else self._history.dump_season(),
+            None
+            if self._last_time is None
+            else (self._interval, self._intervals, self._last_time, self._budget_interval),
         )
         return msgspec.msgpack.encode(saved)
 
@@ -384,6 +474,12 @@ class Track:
         track._values = np.frombuffer(saved.values, dtype=np.float64).reshape(-1, max(1, saved.channels))
         track._since_state, track._window_began = saved.since_state, saved.window_began
         track._revisions = saved.revisions
+        track._interval, track._intervals, track._last_time, track._budget_interval = saved.interval or (
+            0.0,
+            0,
+            None,
+            0.0,
+        )
         track._history = History(prepared.rule) if remembers(prepared.rule) else None
         try:
             if track._history is not None:
@@ -391,7 +487,7 @@ class Track:
             track.detector = hs.OnlineDetector.restore(saved.detector)
         except hs.SnapshotError as error:
             raise TrackError(f"the state of {sensor!r} cannot be read: {error}") from error
-        track.detector.use_policy(prepared.policy)
+        track._use_policy()
         return track
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 
 from service.messages import Segment
 from service.settings import Rule
@@ -21,6 +22,51 @@ def transform_words(rule: Rule) -> str:
     """What a rule does to values before its detector takes them; "none" where that is nothing."""
     steps = [*rule.transforms, *(["season"] if rule.season_settings else [])]
     return " ".join(steps) or "none"
+
+
+_SPANS = (
+    ("year", 31557600.0), ("month", 2629800.0), ("week", 604800.0), ("day", 86400.0), ("hour", 3600.0),
+    ("minute", 60.0), ("second", 1.0),
+)  # fmt: skip
+
+
+def duration_words(seconds: float) -> str:
+    """Return a duration in its largest fitting unit.
+
+    >>> duration_words(12 * 86400.0), duration_words(5400.0), duration_words(0.2)
+    ('12 days', '90 minutes', '1 second')
+    """
+    for name, size in _SPANS:
+        if seconds >= 2.0 * size or name == "second":
+            count = max(1, round(seconds / size))
+            return f"{count:,} {name}{'s' if count > 1 else ''}"
+    raise AssertionError("the last unit takes everything")
+
+
+def frequency_words(period_s: float, record_s: float) -> str:
+    """Return how often something like this happens; ``record_s``: how long the sensor has been watched.
+
+    >>> frequency_words(12 * 86400.0, 40 * 86400.0), frequency_words(40 * 86400.0, 21 * 86400.0)
+    ('about once in 12 days', 'not seen in 3 weeks of record')
+    """
+    if period_s > record_s:
+        return f"not seen in {duration_words(record_s)} of record"
+    return f"about once in {duration_words(period_s)}"
+
+
+_REASON_WORDS = {
+    "change": "changed", "level": "unusual level", "spike": "spike", "louder": "noisier than usual",
+    "quieter": "quieter than usual", "stuck": "stuck at one value", "drift": "slow drift",
+}  # fmt: skip
+
+
+def reason_words(reasons: Sequence[str]) -> str:
+    """Return the reasons of an alarm in words.
+
+    >>> reason_words(["level", "spike"])
+    'unusual level, spike'
+    """
+    return ", ".join(_REASON_WORDS[reason] for reason in reasons)
 
 
 def words(before: Segment | None, after: Segment | None, transform: str = "none") -> str:

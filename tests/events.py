@@ -21,3 +21,14 @@ def notice(sensor="a", kind="silent", seconds=1_700_000_000.0):
     return messages.Notice(
         sensor=sensor, labels={}, generation=0, kind=kind, index=3, time=rfc3339(int(seconds * 1e6)), why="no reading"
     )
+
+
+def alarm(sensor="a", number=0, status="raised", seconds=1_700_000_000.0, reasons=("level",), **labels):
+    """An alarm that was raised, or cleared."""
+    at = messages.Place(9, rfc3339(int(seconds * 1e6)))
+    return messages.AlarmEvent(
+        id=messages.alarm_id(sensor, 0, number), sensor=sensor, labels=labels, generation=0,
+        revision=int(status == "cleared"), status=status, index=9, time=at.time, at=at, return_period=2e6,
+        return_period_s=2e6, frequency="about once in 3 weeks", budget_s=604800.0, reasons=list(reasons), change=None,
+        summary="unusual level, about once in 3 weeks",
+    )  # fmt: skip

@@ -46,7 +46,7 @@ _FORECAST_DRAWS = 2000
 # Readings under priors that are given are cut here, so that their squares and products remain numbers.
 _LIMIT = 1e30
 # Warm-up policy: never announces or raises.
-_MUTED = AlarmPolicy()._replace(threshold=2.0, every=float("inf"))
+_MUTED = AlarmPolicy()._replace(threshold=2.0)
 # Stands for the durations of a model whose hazard is learned.
 _NO_DURATION = Fixed(0)
 # How many parents of a start are remembered for smoothing, and the least share of one that is.
@@ -160,6 +160,12 @@ class OnlineDetector:
         """Announce changes and raise alarms by another policy from now on. What was inferred and announced stays."""
         self.threshold, self.alarm_policy = None, alarm_policy
         self._policy = _policy(None, alarm_policy)
+        self._set_budget()
+
+    def _set_budget(self) -> None:
+        """Let the tracker know the budget."""
+        if self._engine is not None:
+            self._engine.tracker.floats[episodes.EVERY] = self._policy.every
 
     # Observations in
 
@@ -275,7 +281,7 @@ class OnlineDetector:
         if self._engine is None:
             return []
         tracker = self._engine.tracker
-        if not episodes.accept(tracker, self._policy.every):
+        if not episodes.accept(tracker):
             return []
         number, index = int(tracker.ints[episodes.NEXT]) - 1, int(tracker.ints[episodes.INDEX])
         state = self.state
@@ -302,7 +308,8 @@ class OnlineDetector:
             and self._policy.min_effect == 0.0
         ):
             engine = self._engine
-            return id(engine.room.block), id(engine.hazard), engine.duration, self._policy
+            # budgets may differ: each tracker has its own
+            return id(engine.room.block), id(engine.hazard), engine.duration, self._policy._replace(every=0.0)
         return None
 
     def _went_on(self, window: Window, taken: Taken, i: int, events: np.ndarray, settled: np.ndarray) -> list[Event]:
@@ -327,6 +334,7 @@ class OnlineDetector:
             if expected != channels:
                 raise ValueError(f"values have {channels} channels, but the model's emission takes {expected}")
         self._engine = self._make_engine(channels)
+        self._set_budget()
         self._look_back = _look_back(self._engine.emission)
         self._is_real = not isinstance(self._engine.emission, (Poisson, Categorical))
         self._recent = np.empty((0, channels))
@@ -583,6 +591,7 @@ class OnlineDetector:
             detector._engine.load(engine_arrays)
             if "rarity.numbers" in arrays:  # snapshots from before there was rarity go on without a record
                 rarity.unpack(detector._engine.tracker, arrays)
+                detector._set_budget()
             detector._recent = arrays["recent"]
             detector._stillness.go_on(arrays["latest"], header["repeats"])
         if detector._scaling is not None:

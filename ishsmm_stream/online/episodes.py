@@ -45,9 +45,10 @@ _AS_LARGE = 0.9
 # readings that were low, latched levels as bits, the change behind it, its index, and the raises of the latest three.
 NEXT, OPEN, CLOCK, OPENED, LOW_FOR, LATCHED, CHANGE, INDEX, LATEST = 0, 1, 2, 3, 4, 5, 6, 7, 8
 INTS = LATEST + _MOST_AT_ONCE
-# Other numbers: the return period of the newest change, and of the newest reading with its reasons.
-CHANGE_PERIOD, PERIOD, KINDS = 0, 1, 2
-FLOATS = 3
+# Other numbers: the return period of the newest change, that of the newest reading with its reasons, and the budget:
+# the policy's ``every``, kept here so that detectors with budgets of their own can share a compiled call.
+CHANGE_PERIOD, PERIOD, KINDS, EVERY = 0, 1, 2, 3
+FLOATS = 4
 
 
 @kernel
@@ -124,7 +125,8 @@ def follow(policy, tracker, rows, row, t, change, change_index, change_period, s
     if not rarity.observe(tracker, rows, row, policy.memory):
         return written
     ints[CLOCK] += 1
-    low = max(0.1 * policy.every, _LEAST_LOW)
+    every = floats[EVERY]
+    low = max(0.1 * every, _LEAST_LOW)
     period, kinds, is_low = change_period, rarity.CHANGE if change_period > 0.0 else 0, True
     for level in range(rarity.LEVELS):
         own = tracker.periods[level]
@@ -140,13 +142,15 @@ def follow(policy, tracker, rows, row, t, change, change_index, change_period, s
     floats[KINDS] = kinds
     if ints[OPEN]:
         ints[LOW_FOR] = ints[LOW_FOR] + 1 if is_low else 0
-        span = min(max(int(_SPAN_SHARE * policy.every), _SHORTEST_SPAN), _LONGEST_SPAN)
+        span = min(max(int(_SPAN_SHARE * every), _SHORTEST_SPAN), _LONGEST_SPAN)
         if ints[LOW_FOR] >= span or ints[CLOCK] - ints[OPENED] >= _HABIT_AFTER:
             _clear(tracker, low)
             return _write(events, written, CLEARED, t, state, tracker, period, kinds)
         return written
     oldest = ints[LATEST + ints[NEXT] % _MOST_AT_ONCE]
-    if period >= policy.every and (ints[NEXT] < _MOST_AT_ONCE or ints[CLOCK] - oldest >= policy.every):
+    is_muted = policy.threshold > 1.0
+    is_spent = ints[NEXT] >= _MOST_AT_ONCE and ints[CLOCK] - oldest < every
+    if period >= every and not is_muted and not is_spent:
         ints[LATEST + ints[NEXT] % _MOST_AT_ONCE] = ints[CLOCK]
         ints[NEXT] += 1
         ints[OPEN] = 1
@@ -159,9 +163,9 @@ def follow(policy, tracker, rows, row, t, change, change_index, change_period, s
 
 
 @kernel
-def accept(tracker, every):
+def accept(tracker):
     """Make the present behaviour the habit; returns whether an alarm was open."""
     was_open = tracker.ints[OPEN] == 1
-    _clear(tracker, max(0.1 * every, _LEAST_LOW))
+    _clear(tracker, max(0.1 * tracker.floats[EVERY], _LEAST_LOW))
     rarity.accept(tracker)
     return was_open

@@ -123,7 +123,7 @@ class Tracker(NamedTuple):
     jumps: np.ndarray  # (BINS,) float32: a histogram of announced changes by their jump
     jump_sums: np.ndarray  # (5,) float32
     ints: np.ndarray  # (11,) int64: the open alarm, see ``episodes``
-    floats: np.ndarray  # (3,)
+    floats: np.ndarray  # (4,)
 
 
 def make_tracker(channels: int) -> Tracker:
@@ -138,7 +138,7 @@ def make_tracker(channels: int) -> Tracker:
         jumps=np.zeros(BINS, dtype=np.float32),
         jump_sums=np.zeros(5, dtype=np.float32),
         ints=np.zeros(11, dtype=np.int64),
-        floats=np.zeros(3),
+        floats=np.array([0.0, 0.0, 0.0, 1000.0]),
     )
     tracker.numbers[:, _PREVIOUS] = np.nan
     tracker.sums[:, :, [HIGHEST, _CUT]] = -1.0

@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from service.messages import ChangeEvent, Notice, Place, RunLength, State
+from service.messages import Event, Place, RunLength, State
 
 
 class Accepted(msgspec.Struct, frozen=True):
@@ -18,7 +18,7 @@ class Accepted(msgspec.Struct, frozen=True):
 
 
 class Acknowledged(msgspec.Struct, frozen=True):
-    """Somebody has seen a change."""
+    """Somebody has seen a change or an alarm."""
 
     time: str
     by: str
@@ -30,7 +30,7 @@ class NumberedEvent(msgspec.Struct, frozen=True):
 
     seq: int
     committed: Annotated[str, Meta(description="when it was committed")]
-    event: ChangeEvent | Notice
+    event: Event
     acknowledged: Annotated[Acknowledged | None, Meta(description="known to the view only")] = None
     is_muted: Annotated[bool, Meta(description="sinks were told nothing of it; known to the view only")] = False
 
@@ -53,6 +53,18 @@ class LastChange(msgspec.Struct, frozen=True, kw_only=True):
     acknowledged: Acknowledged | None
 
 
+class OpenAlarm(msgspec.Struct, frozen=True, kw_only=True):
+    """The alarm that a sensor has now."""
+
+    id: str
+    time: Annotated[str | None, Meta(description="when it was raised, by the sensor's readings")]
+    return_period: Annotated[float | None, Meta(description="readings")]
+    frequency: Annotated[str, Meta(description="in words, such as: about once in 12 days")]
+    reasons: list[str]
+    summary: str
+    acknowledged: Acknowledged | None
+
+
 class SensorEntry(msgspec.Struct, frozen=True):
     """A sensor in the list. A worker tells the first three only, the view all."""
 
@@ -67,6 +79,11 @@ class SensorEntry(msgspec.Struct, frozen=True):
     level: Annotated[float | None, Meta(description="of the state, first channel")] = None
     noise: Annotated[float | None, Meta(description="likewise, its standard deviation")] = None
     change: LastChange | None = None
+    alarm: OpenAlarm | None = None
+    return_period: Annotated[
+        float | None, Meta(description="readings: how seldom the sensor does what its newest reading does")
+    ] = None
+    learning: Annotated[int, Meta(description="readings still to come before its habits are known")] = 0
     muted_until: str | None = None
     spark: Annotated[list[float | None], Meta(description="the last values of the first channel")] = []
 

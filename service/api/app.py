@@ -121,7 +121,7 @@ class _Api:
 
     def _numbered(self, stored: StoredEvent) -> NumberedEvent:
         event = messages.decode(stored.value)
-        assert isinstance(event, messages.ChangeEvent | messages.Notice)
+        assert isinstance(event, messages.Event)
         if self._front is not None:
             return self._front.numbered(stored.seq, stored.committed, event)
         return NumberedEvent(stored.seq, rfc3339(stored.committed * 1000), event)

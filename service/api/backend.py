@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute
 
 from service.api.answers import NumberedEvent, SensorEntry, SensorPosterior
 from service.api.session import Session
-from service.messages import ChangeEvent, Notice
+from service.messages import Event
 
 if TYPE_CHECKING:
     from service.api.requests import Bodies
@@ -84,7 +84,7 @@ class Front(Protocol):
         """Whether a path holds no secrets and needs no token."""
         ...
 
-    def numbered(self, seq: int, committed: int, event: ChangeEvent | Notice) -> NumberedEvent: ...
+    def numbered(self, seq: int, committed: int, event: Event) -> NumberedEvent: ...
 
     def close(self) -> None:
         """End what has no end of its own: streams."""

@@ -54,7 +54,9 @@ _SENSOR = {
     "name": "sensor", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1},
     "description": "its name; slashes in it may stand as they are, but for one before a last part `history`: %2F",
 }  # fmt: skip
-STATUSES = ("provisional", "confirmed", "relocated", "retracted", "silent", "back", "new_generation")
+STATUSES = (
+    "raised", "cleared", "provisional", "confirmed", "relocated", "retracted", "silent", "back", "new_generation",
+)  # fmt: skip
 ORDERS = ("oldest", "newest")
 SORTS = ("name", "probability", "changed")
 ONLY = ("changed", "silent", "muted")

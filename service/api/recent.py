@@ -20,11 +20,6 @@ class _Kept(NamedTuple):
     status: str
 
 
-def status_of(event: messages.ChangeEvent | messages.Notice) -> str:
-    """What events are told apart by: a change's status, a notice's kind."""
-    return event.status if isinstance(event, messages.ChangeEvent) else event.kind
-
-
 class RecentEvents:
     """A bounded list in memory, numbered from 1."""
 
@@ -39,9 +34,9 @@ class RecentEvents:
         with self._lock:
             for value in values:
                 event = messages.decode(value)
-                assert isinstance(event, messages.ChangeEvent | messages.Notice)
+                assert isinstance(event, messages.Event)
                 self._last += 1
-                self._kept.append(_Kept(StoredEvent(self._last, now, value), event.sensor, status_of(event)))
+                self._kept.append(_Kept(StoredEvent(self._last, now, value), event.sensor, messages.status_of(event)))
 
     def page(
         self, between: tuple[int, int], limit: int, sensor: str | None, status: str | None, newest_first: bool

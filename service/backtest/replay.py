@@ -81,6 +81,7 @@ class Followed:
     channels: int = 1
     inserted: int = 0
     alarms: list[Alarm] = field(default_factory=list)
+    unusual: list[messages.AlarmEvent] = field(default_factory=list)  # alarms as they were raised
     notices: list[messages.Notice] = field(default_factory=list)
     levels: list[Level] = field(default_factory=list)
     change_points: tuple[hs.ChangePoint, ...] = ()  # as believed at the end, announced or not
@@ -278,6 +279,9 @@ def _note(result: Replayed, output: Output) -> None:
     result.events.append(output.value)
     if isinstance(message, messages.Notice):
         sensor.notices.append(message)
+    elif isinstance(message, messages.AlarmEvent):
+        if message.status == "raised":
+            sensor.unusual.append(message)
     else:
         _note_change(sensor, message)
 
@@ -302,8 +306,8 @@ def _note_change(sensor: Followed, event: messages.ChangeEvent) -> None:
 
 def _moment(event: bytes) -> str:
     message = messages.decode(event)
-    assert isinstance(message, messages.ChangeEvent | messages.Notice)
-    said = message.time if isinstance(message, messages.Notice) else message.at.time
+    assert isinstance(message, messages.Event)
+    said = messages.time_of(message)
     # RFC 3339 with milliseconds or microseconds: as text, both are in the order of their times up to the last digits
     return (said or "").rstrip("Z")
 

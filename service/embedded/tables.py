@@ -12,7 +12,6 @@ from typing import NamedTuple
 
 from service import messages
 from service.api.backend import StoredEvent
-from service.api.recent import status_of
 from service.embedded.database import Database
 from service.partition import Output
 from service.store import Saved
@@ -98,8 +97,8 @@ def _keep_newest(writing: sqlite3.Connection, table: str, most: int) -> None:
 
 def _id_and_status(value: bytes) -> tuple[str | None, str]:
     event = messages.decode(value)
-    assert isinstance(event, messages.ChangeEvent | messages.Notice)
-    return event.id if isinstance(event, messages.ChangeEvent) else None, status_of(event)
+    assert isinstance(event, messages.Event)
+    return None if isinstance(event, messages.Notice) else event.id, messages.status_of(event)
 
 
 def _reason(value: bytes) -> str:

@@ -66,7 +66,7 @@ class KafkaDesk:
                 event = messages.decode(value)
             except msgspec.DecodeError:
                 continue
-            if isinstance(event, messages.ChangeEvent) and event.id.startswith(beginning):
+            if isinstance(event, messages.ChangeEvent | messages.AlarmEvent) and event.id.startswith(beginning):
                 found[event.id] = event.sensor
         return found
 

@@ -162,7 +162,7 @@ class FleetView:
             message = messages.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError):
             return  # other things may stand on a topic
-        if is_event != isinstance(message, messages.ChangeEvent | messages.Notice):
+        if is_event != isinstance(message, messages.Event):
             return
         if is_event:
             self._recent.add([value], published)

@@ -23,14 +23,16 @@ from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-STATUSES = ("provisional", "relocated", "confirmed", "retracted", "silent", "back", "new_generation")
+STATUSES = (
+    "raised", "cleared", "provisional", "relocated", "confirmed", "retracted", "silent", "back", "new_generation",
+)  # fmt: skip
 # Below this nobody is suspicious, and above it a sensor is remembered for so many seconds after its last state record.
 LEAST_SUSPICIOUS = 0.01
 SUSPICIOUS_FOR = 900.0
 
 
 class _Said(msgspec.Struct):
-    """Of an event what is counted: a change has a status, a notice a kind."""
+    """Of an event what is counted: a change or an alarm has a status, a notice a kind."""
 
     status: str = ""
     kind: str = ""

@@ -1,4 +1,8 @@
-"""``[alarms]``: how many false alarms a day the fleet may raise, from which rules without a threshold take theirs.
+"""``[alarms]``: how many alarms a sensor may raise, and how many false changes a day the fleet may announce.
+
+An alarm means that something is unusual for its sensor; ``per_sensor`` is its budget and holds whatever the noise. A
+change is announced when its probability exceeds a threshold, which rules without one take from the fleet's
+``false_alarms_per_day``.
 
 A detector's threshold is a probability, and what a probability costs depends on how often it is asked: 5,000 sensors at
 1 Hz are asked 432 million times a day. The conversion rests on false alarms that ``benchmarks/fleet_alarms.py`` counts
@@ -16,6 +20,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
+from service.settings import budgets
+
 _SECONDS_A_DAY = 86_400.0
 _WORST, _POWER = 1e-3, 0.7
 # beyond these the counts say nothing
@@ -26,22 +32,41 @@ PerDay = Annotated[float, Meta(gt=0.0, le=1e6)]
 Sensors = Annotated[int, Meta(ge=1, le=100_000_000)]
 
 
+def _check_budget(text: str) -> None:
+    try:
+        budgets.parse(text)
+    except ValueError as error:
+        raise ValueError(f"per_sensor {error}") from None
+
+
 class Critical(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The budget of sensors whose rule has ``labels.critical = true``: few, so that each speaks up sooner."""
 
+    # alarms of each sensor
+    per_sensor: str = "1 per day"
     false_alarms_per_day: PerDay = 1.0
     expected_sensors: Sensors = 20
 
+    def __post_init__(self) -> None:
+        _check_budget(self.per_sensor)
+
 
 class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """The fleet's budget of false alarms."""
+    """The budget of alarms, and, for announced changes, the fleet's budget of false ones."""
 
+    # alarms of each sensor: at most so many on average, whatever its noise
+    per_sensor: str = "1 per week"
+    # readings over which habits fade: a behaviour that has gone on for longer is no longer unusual
+    memory: Annotated[int, Meta(ge=1000, le=100_000_000)] = 10_000
     false_alarms_per_day: PerDay = 5.0
     expected_sensors: Sensors = 1000
     # for rules that have none: least change of the level in standard deviations of the noise; changes of the noise
     # alone are quiet too where it is above 0
     min_effect_sd: Annotated[float, Meta(ge=0.0)] = 0.0
     critical: Critical = Critical()
+
+    def __post_init__(self) -> None:
+        _check_budget(self.per_sensor)
 
 
 def threshold(false_alarms_per_day: float, sensors: int, interval_s: float | None) -> float:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from service.settings import fleet
+from service.settings import budgets, fleet
 from service.settings.models import ModelTable
 from service.settings.times import Seconds, TimePolicy
 from service.settings.transforms import Season, Transforms, season_of, steps_of
@@ -55,9 +55,12 @@ class Costs(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
 
 class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """When an alarm is raised, confirmed and taken back: a threshold, or what it follows from. By default that is the
-    fleet's budget of false alarms."""
+    """When an alarm is raised (``per_sensor``, ``memory``), and when a change is announced, confirmed and retracted: a
+    threshold, or what it follows from. Without them the fleet's settings hold."""
 
+    # alarms of each sensor, such as "1 per week"
+    per_sensor: str | None = None
+    memory: Annotated[int, Meta(ge=1000, le=100_000_000)] | None = None
     threshold: float | None = None
     rate: FalseAlarmRate | None = None
     costs: Costs | None = None
@@ -72,6 +75,11 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     min_effect_sd: float | None = None
 
     def __post_init__(self) -> None:
+        if self.per_sensor is not None:
+            try:
+                budgets.parse(self.per_sensor)
+            except ValueError as error:
+                raise ValueError(f"per_sensor {error}") from None
         budget = ("false_alarms_per_day", "expected_sensors")
         given = [name for name in ("threshold", "rate", "costs", *budget) if getattr(self, name) is not None]
         if len(given) > 1 and given != list(budget):
@@ -79,26 +87,36 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
 
     def under(self, shared: fleet.Fleet, is_critical: bool, interval_s: float | None) -> Alarms:
         """These with what they leave open taken from the fleet's budget."""
-        given = shared.min_effect_sd if self.min_effect_sd is None else self.min_effect_sd
-        if self.threshold is not None or self.rate is not None or self.costs is not None:
-            return msgspec.structs.replace(self, min_effect_sd=given)
         budget = shared.critical if is_critical else shared
+        given = {
+            "min_effect_sd": shared.min_effect_sd if self.min_effect_sd is None else self.min_effect_sd,
+            "per_sensor": self.per_sensor or budget.per_sensor,
+            "memory": self.memory or shared.memory,
+        }
+        if self.threshold is not None or self.rate is not None or self.costs is not None:
+            return msgspec.structs.replace(self, **given)
         threshold = fleet.threshold(
             self.false_alarms_per_day or budget.false_alarms_per_day,
             self.expected_sensors or budget.expected_sensors,
             interval_s,
         )
         return msgspec.structs.replace(
-            self, threshold=threshold, false_alarms_per_day=None, expected_sensors=None, min_effect_sd=given
+            self, threshold=threshold, false_alarms_per_day=None, expected_sensors=None, **given
         )
 
+    @property
+    def budget(self) -> budgets.Budget:
+        """The budget of alarms of each sensor."""
+        return budgets.parse(self.per_sensor or fleet.Fleet().per_sensor)
+
     def policy(self) -> hs.AlarmPolicy:
-        """The library's policy."""
+        """The library's policy, with the budget of a sensor that has a reading every second."""
         import ishsmm_stream as hs
 
         rest: dict[str, Any] = {
             "confirm_after": self.confirm_after, "min_segment": self.min_segment,
             "min_effect": self.min_effect, "min_effect_sd": self.min_effect_sd or 0.0,
+            "every": self.budget.readings(fleet.USUAL_INTERVAL), "memory": self.memory or 10_000,
         }  # fmt: skip
         if self.retract is not None:
             rest["retract"] = self.retract

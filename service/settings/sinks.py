@@ -13,7 +13,10 @@ from msgspec import Meta
 
 from service.settings.times import Seconds
 
-Status = Literal["provisional", "confirmed", "relocated", "retracted", "silent", "back", "new_generation"]
+CHANGES = ("provisional", "confirmed", "relocated", "retracted")
+Status = Literal[
+    "raised", "cleared", "provisional", "confirmed", "relocated", "retracted", "silent", "back", "new_generation"
+]
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # Options that are for one kind only, all but the sink's own.
 _OF_KIND = {
@@ -32,7 +35,7 @@ class SinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     kind: Literal["lines", "stdout", "webhook"]
     # its own among the sinks: its place in the events is kept under it
     name: str
-    # statuses of changes and kinds of notices; none given: all
+    # statuses of alarms and changes, and kinds of notices; none given: alarms and notices
     only: tuple[Status, ...] = ()
     # of sensors whose names match, and that have these labels
     sensors: str = "*"

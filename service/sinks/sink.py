@@ -24,9 +24,9 @@ class Outgoing(NamedTuple):
         return f"{self.id}.{self.revision}"
 
 
-def outgoing(event: messages.ChangeEvent | messages.Notice, value: bytes) -> Outgoing:
+def outgoing(event: messages.Event, value: bytes) -> Outgoing:
     """The event with its bytes on the topic. Notices have no id there: theirs is made of what they say."""
-    if isinstance(event, messages.ChangeEvent):
+    if not isinstance(event, messages.Notice):
         return Outgoing(event.id, event.revision, event.sensor, value)
     said = msgspec.json.encode([event.sensor, event.generation, event.kind, event.time])
     name = hashlib.blake2b(said, digest_size=12).hexdigest()

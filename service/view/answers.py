@@ -9,7 +9,7 @@ from msgspec import Meta
 
 from service.api.answers import Acknowledged, NumberedEvent, SensorEntry
 from service.control import Mute
-from service.messages import ChangeEvent, Incident
+from service.messages import AlarmEvent, ChangeEvent, Incident
 from service.names import LONGEST
 
 Milliseconds = Annotated[int, Meta(description="since the epoch")]
@@ -35,6 +35,13 @@ class KnownChange(msgspec.Struct, frozen=True):
     acknowledged: Acknowledged | None
 
 
+class KnownAlarm(msgspec.Struct, frozen=True):
+    """An alarm as it was raised."""
+
+    event: AlarmEvent
+    acknowledged: Acknowledged | None
+
+
 class SensorHistory(msgspec.Struct, frozen=True, kw_only=True):
     """A sensor's past as far as it is remembered, thinned out. Values as the detector takes them."""
 
@@ -50,12 +57,14 @@ class SensorHistory(msgspec.Struct, frozen=True, kw_only=True):
     segments: list[SegmentEntry]
     changes: Annotated[list[KnownChange], Meta(description="in the order in which they were first said")]
     muted_until: str | None
+    alarms: Annotated[list[KnownAlarm], Meta(description="in the order in which they were raised")] = []
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
     """The fleet in numbers."""
 
     sensors: int
+    alarms: Annotated[int, Meta(description="sensors with an open alarm")]
     changed: Annotated[int, Meta(description="of which changed within an hour before the newest reading")]
     silent: int
     incidents: Annotated[int, Meta(description="that are open")]
@@ -105,9 +114,9 @@ class NewMute(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
 
 class NewAcknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Say that somebody has seen a change."""
+    """Mark a change or an alarm as seen."""
 
-    id: Annotated[str, Meta(min_length=6, max_length=100, description="of the change, or as much of it as is unique")]
+    id: Annotated[str, Meta(min_length=6, max_length=100, description="of the change or alarm, or a unique prefix")]
     note: Annotated[str, Meta(max_length=500)] = ""
     by: Annotated[str, Meta(max_length=100)] = ""
 

@@ -8,15 +8,16 @@ from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
 from service import messages
-from service.messages import ChangeEvent, Notice, Place, StateRecord
+from service.messages import AlarmEvent, ChangeEvent, Notice, Place, StateRecord
 from service.view.history import History, milliseconds
 
 MOST_CHANGES = 100  # of a sensor
 # What counts as lately, in milliseconds before the newest reading of the fleet.
 LATELY = 3_600_000
 
-Sort = Literal["name", "probability", "changed"]
-Only = Literal["changed", "silent", "muted"]
+MOST_ALARMS = 100
+Sort = Literal["name", "unusual", "probability", "changed"]
+Only = Literal["alarm", "changed", "silent", "muted"]
 
 
 class Sensor:
@@ -30,6 +31,8 @@ class Sensor:
         self.raised: dict[str, Place] = {}  # by id: the observation at which it was first said
         self.latest: ChangeEvent | None = None  # the change that lies last and was not retracted
         self.changed = 0  # when that was, milliseconds
+        self.alarms: dict[str, AlarmEvent] = {}  # the raise of each, by id, the oldest first
+        self.alarm: AlarmEvent | None = None  # the open one
         self.is_silent = False
         self.history = History(history)
         self.text = name.casefold()  # what a search looks at
@@ -51,6 +54,23 @@ class Sensor:
             del self.changes[oldest], self.raised[oldest]
         standing = [(change_time(one), one) for one in self.changes.values() if one.status != "retracted"]
         self.changed, self.latest = max(standing, key=lambda pair: pair[0], default=(0, None))
+
+    def take_alarm(self, event: AlarmEvent) -> None:
+        if event.status == "raised":
+            self.alarms[event.id] = event
+            self.alarm = event
+            while len(self.alarms) > MOST_ALARMS:
+                del self.alarms[next(iter(self.alarms))]
+        elif self.alarm is not None and self.alarm.id == event.id:
+            self.alarm = None
+
+    @property
+    def unusual(self) -> tuple[float, float]:
+        """How unusual it is now: the time of an open alarm, then the return period of its newest reading."""
+        raised = 0.0 if self.alarm is None or self.alarm.at.time is None else float(milliseconds(self.alarm.at.time))
+        period = None if self.state is None else self.state.return_period
+        # what a sensor does more often than once in 100 readings is not told apart
+        return raised, max(period or 0.0, 100.0)
 
     @property
     def generation(self) -> int:
@@ -94,6 +114,8 @@ class Fleet:
                 self.clock = max(self.clock, sensor.time)
             elif isinstance(message, ChangeEvent):
                 sensor.take_change(message)
+            elif isinstance(message, AlarmEvent):
+                sensor.take_alarm(message)
             elif isinstance(message, Notice) and message.kind != "new_generation":
                 sensor.is_silent = message.kind == "silent"
 
@@ -116,12 +138,12 @@ class Fleet:
             return sorted(name for name, sensor in self._sensors.items() if sensor.state is not None)
 
     def events_with(self, beginning: str) -> dict[str, str]:
-        """The sensors of changes by their ids, of those whose ids begin so."""
+        """Return the sensors of changes and alarms by id, of those whose ids begin so."""
         with self._lock:
             return {
                 name: sensor.name
                 for sensor in self._sensors.values()
-                for name in sensor.changes
+                for name in (*sensor.changes, *sensor.alarms)
                 if name.startswith(beginning)
             }
 
@@ -145,16 +167,20 @@ class Fleet:
             first = heapq.nsmallest(offset + limit, matching, key=_KEYS[sort])
             return [say(one) for one in first[offset:]], len(matching)
 
-    def counts(self) -> tuple[int, int, int]:
-        """How many sensors there are, how many of them changed lately, and how many are silent."""
+    def counts(self) -> tuple[int, int, int, int]:
+        """Return how many sensors there are, and how many have an open alarm, changed lately, and are silent."""
         with self._lock:
             known = [sensor for sensor in self._sensors.values() if sensor.state is not None]
             since = self.clock - LATELY
-            return len(known), sum(one.changed > since for one in known), sum(one.is_silent for one in known)
+            return (
+                len(known), sum(one.alarm is not None for one in known), sum(one.changed > since for one in known),
+                sum(one.is_silent for one in known),
+            )  # fmt: skip
 
 
-_KEYS: dict[str, Callable[[Sensor], tuple[float, str]]] = {
+_KEYS: dict[str, Callable[[Sensor], tuple[Any, ...]]] = {
     "name": lambda one: (0.0, one.name),
+    "unusual": lambda one: (*(-number for number in one.unusual), one.name),
     "probability": lambda one: (-one.probability, one.name),
     "changed": lambda one: (-float(one.changed), one.name),
 }

@@ -17,7 +17,7 @@ from service.api.guard import Rate
 from service.api.openapi import INCIDENT_STATUSES, MOST_OFFSET, ONLY, SORTS
 from service.api.requests import MOST_AT_ONCE, Bodies, Refused, answer, ask, chosen, options, whole
 from service.api.session import LASTS, Session
-from service.messages import ChangeEvent, Notice
+from service.messages import Event
 from service.view import answers, stream
 from service.view.files import PageFiles
 from service.view.people import FleetDesk
@@ -59,7 +59,7 @@ class Front:
         """The page holds no secrets, and asks for the token."""
         return path in ("/", "/v1/session") or path.startswith("/page/")
 
-    def numbered(self, seq: int, committed: int, event: ChangeEvent | Notice) -> NumberedEvent:
+    def numbered(self, seq: int, committed: int, event: Event) -> NumberedEvent:
         """An event with what people have said of it."""
         return self._view.numbered(seq, committed, event)
 

@@ -17,12 +17,13 @@ from service.api.answers import (
     ForecastNow,
     LastChange,
     NumberedEvent,
+    OpenAlarm,
     SensorEntry,
     SensorPosterior,
 )
 from service.control import Acknowledgement, ControlBook, Mute
 from service.incidents import Incidents
-from service.messages import ChangeEvent, Incident, Notice
+from service.messages import AlarmEvent, ChangeEvent, Event, Incident, Notice
 from service.names import NameBook
 from service.readings import rfc3339
 from service.settings import Settings
@@ -61,7 +62,10 @@ class View:
         self._earlier: list[ChangeEvent] = []
         self.opened = 0  # incidents, since the start
         self.on_incidents: Callable[[list[Incident]], None] = lambda revisions: None  # who else is told of them
-        self._counted = -_COUNT_EVERY, answers.Counts(sensors=0, changed=0, silent=0, incidents=0, newest=None)
+        self._counted = (
+            -_COUNT_EVERY,
+            answers.Counts(sensors=0, alarms=0, changed=0, silent=0, incidents=0, newest=None),
+        )
 
     # Messages in
 
@@ -71,7 +75,7 @@ class View:
             return
         self.fleet.take(message)
         found = [Update("sensor", message.sensor)]
-        if isinstance(message, ChangeEvent | Notice):
+        if isinstance(message, Event):
             found.append(Update("event", (message, committed)))
         if isinstance(message, ChangeEvent):
             with self._lock:
@@ -128,6 +132,7 @@ class View:
         now = _now()
         since = self.fleet.clock - LATELY
         choices: dict[Only, Any] = {
+            "alarm": lambda one: one.alarm is not None,
             "changed": lambda one: one.changed > since,
             "silent": lambda one: one.is_silent,
             "muted": lambda one: self._muted_until(one.name, now) is not None,
@@ -159,9 +164,9 @@ class View:
             found = self._incidents.all
         return [one for one in reversed(found) if status in (None, one.status)][:_MOST_INCIDENTS]
 
-    def numbered(self, seq: int, committed: int, event: ChangeEvent | Notice) -> NumberedEvent:
+    def numbered(self, seq: int, committed: int, event: Event) -> NumberedEvent:
         """An event with what people have said of it."""
-        acknowledged = self._acknowledged(event.id) if isinstance(event, ChangeEvent) else None
+        acknowledged = None if isinstance(event, Notice) else self._acknowledged(event.id)
         is_muted = self._books.control.is_muted(event.sensor, committed * 1000) is not None
         return NumberedEvent(seq, rfc3339(committed * 1000), event, acknowledged, is_muted)
 
@@ -174,11 +179,13 @@ class View:
         counted, found = self._counted
         if time.monotonic() - counted < _COUNT_EVERY:
             return found
-        sensors, changed, silent = self.fleet.counts()
+        sensors, alarms, changed, silent = self.fleet.counts()
         with self._lock:
             incidents = len(self._incidents.open)
         newest = None if not sensors else rfc3339(self.fleet.clock * 1000)
-        found = answers.Counts(sensors=sensors, changed=changed, silent=silent, incidents=incidents, newest=newest)
+        found = answers.Counts(
+            sensors=sensors, alarms=alarms, changed=changed, silent=silent, incidents=incidents, newest=newest
+        )
         self._counted = time.monotonic(), found
         return found
 
@@ -223,6 +230,9 @@ class View:
             level=levels[0] if levels else None,
             noise=noises[0] if noises else None,
             change=None if sensor.latest is None else self._last_change(sensor.latest),
+            alarm=None if sensor.alarm is None else self._open_alarm(sensor.alarm),
+            return_period=record.return_period,
+            learning=record.learning,
             muted_until=self._muted_until(sensor.name, now),
             spark=[None if value is None else messages.rounded(value) for value in sensor.history.spark(_SPARK)],
         )
@@ -232,6 +242,12 @@ class View:
         return LastChange(
             id=event.id, status=event.status, time=rfc3339(at * 1000) if at else None, probability=event.probability,
             summary=event.summary, acknowledged=self._acknowledged(event.id),
+        )  # fmt: skip
+
+    def _open_alarm(self, event: AlarmEvent) -> OpenAlarm:
+        return OpenAlarm(
+            id=event.id, time=event.at.time, return_period=event.return_period, frequency=event.frequency,
+            reasons=list(event.reasons), summary=event.summary, acknowledged=self._acknowledged(event.id),
         )  # fmt: skip
 
     def _posterior(self, sensor: Sensor) -> SensorPosterior:
@@ -291,6 +307,7 @@ class View:
             probabilities=list(history.probabilities),
             segments=[self._segment(sensor.name, one, numbers) for one in history.segments],
             changes=[answers.KnownChange(one, self._acknowledged(one.id)) for one in sensor.changes.values()],
+            alarms=[answers.KnownAlarm(one, self._acknowledged(one.id)) for one in sensor.alarms.values()],
             muted_until=self._muted_until(sensor.name, _now()),
         )
 

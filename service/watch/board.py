@@ -20,6 +20,7 @@ class Row:
     sensor: str
     state: messages.StateRecord | None = None
     change: messages.ChangeEvent | None = None  # the last word about the latest one
+    alarm: messages.AlarmEvent | None = None  # the open one
     is_silent: bool = False
 
     @property
@@ -34,10 +35,10 @@ class Board:
     def __init__(self, pattern: str = "*") -> None:
         self._pattern = pattern
         self._rows: dict[str, Row] = {}
-        self.events: deque[messages.ChangeEvent | messages.Notice] = deque(maxlen=MOST_EVENTS)
+        self.events: deque[messages.Event] = deque(maxlen=MOST_EVENTS)
         self.counts: dict[str, int] = {}  # events by status
 
-    def take(self, value: bytes) -> messages.ChangeEvent | messages.Notice | None:
+    def take(self, value: bytes) -> messages.Event | None:
         """Take a message in; returns it where it is an event of ours."""
         try:
             message = messages.decode(value)
@@ -49,18 +50,20 @@ class Board:
         if isinstance(message, messages.StateRecord):
             row.state = message
             return None
-        kind = message.kind if isinstance(message, messages.Notice) else message.status
+        kind = messages.status_of(message)
         self.counts[kind] = self.counts.get(kind, 0) + 1
         self.events.append(message)
         if isinstance(message, messages.ChangeEvent):
             row.change = message
+        elif isinstance(message, messages.AlarmEvent):
+            row.alarm = message if message.status == "raised" else None
         elif message.kind in ("silent", "back"):
             row.is_silent = message.kind == "silent"
         return message
 
     @property
     def rows(self) -> list[Row]:
-        """The sensors, those that changed last first, then by the probability of a change."""
+        """The sensors: open alarms first, then by how unusual they are now, then those that changed last."""
         return sorted(self._rows.values(), key=_order, reverse=True)
 
     @property
@@ -72,5 +75,10 @@ class Board:
         return len(self._rows)
 
 
-def _order(row: Row) -> tuple[str, float]:
-    return row.changed, (row.state.change_probability or 0.0) if row.state else 0.0
+def _order(row: Row) -> tuple[str, float, str, float]:
+    raised = "" if row.alarm is None else row.alarm.at.time or ""
+    if row.state is None:
+        return raised, 0.0, row.changed, 0.0
+    # what a sensor does more often than once in 100 readings is not told apart
+    unusual = max(row.state.return_period or 0.0, 100.0)
+    return raised, unusual, row.changed, row.state.change_probability or 0.0

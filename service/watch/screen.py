@@ -17,8 +17,8 @@ from service.terminal import several
 from service.watch.board import Board, Row
 
 _STYLES = {
-    "provisional": "yellow", "confirmed": "green", "relocated": "cyan", "retracted": "dim", "silent": "red",
-    "back": "green", "new generation": "magenta",
+    "ALARM": "bold red", "cleared": "green", "provisional": "", "confirmed": "", "relocated": "dim",
+    "retracted": "dim", "silent": "red", "back": "green", "new generation": "magenta",
 }  # fmt: skip
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _SPARKS = 30
@@ -59,7 +59,7 @@ class Screen:
             made.add_column("noise", justify="right", no_wrap=True)
             made.add_column("since", no_wrap=True)
         made.add_column("P(change)", justify="right", no_wrap=True)
-        made.add_column("last change", no_wrap=True, ratio=1, overflow="ellipsis")
+        made.add_column("alarm or last change", no_wrap=True, ratio=1, overflow="ellipsis")
         if width >= _WIDEST:
             made.add_column("recent", no_wrap=True, width=_SPARKS)
         for row in self._board.rows[:room]:
@@ -115,6 +115,9 @@ def _unit(row: Row) -> str:
 
 
 def _change(row: Row) -> Text | str:
+    if row.alarm is not None:
+        text = Text(f"{'ALARM':<12}", style=_STYLES["ALARM"])
+        return text.append(f"{clock(row.alarm.at.time)}  {row.alarm.summary}", style="default")
     if row.change is None:
         return ""
     text = Text(f"{row.change.status:<12}", style=_STYLES.get(row.change.status, ""))
@@ -147,7 +150,7 @@ def sparkline(values: Sequence[float], width: int = _SPARKS) -> str:
     return "".join(_BLOCKS[min(7, int(8 * (value - low) / (high - low)))] for value in values)
 
 
-def _event_line(event: messages.ChangeEvent | messages.Notice) -> Text:
+def _event_line(event: messages.Event) -> Text:
     moment, sensor, status, words, probable = line(event)
     text = Text(no_wrap=True, overflow="ellipsis")
     text.append(f"{moment}  ", style="dim").append(f"{sensor}  ").append(f"{status}  ", style=_STYLES.get(status, ""))

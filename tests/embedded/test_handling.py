@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sqlite3
 import time
+import typing
 
 import msgspec
 import numpy as np
@@ -15,7 +16,7 @@ from http_helpers import post
 from service import cli, messages
 from service.embedded.events import TableEvents
 from service.embedded.visit import Visit
-from service.settings.sinks import SinkSettings
+from service.settings.sinks import SinkSettings, Status
 
 RULES = [{"window": {"readings": 20}}]
 
@@ -32,7 +33,7 @@ def settings(tmp_path, monkeypatch):
     (tmp_path / "in.jsonl").touch()
     source = {"kinds": ["file"], "file": {"path": str(tmp_path / "in.jsonl"), "follow": True, "format": "lines"}}
     made = settings_of(tmp_path, RULES, source=source)
-    lines = SinkSettings(kind="lines", name="archive", path=tmp_path / "events.jsonl")
+    lines = SinkSettings(kind="lines", name="archive", path=tmp_path / "events.jsonl", only=typing.get_args(Status))
     made = msgspec.structs.replace(made, sinks=(lines,))
     monkeypatch.setattr("service.settings.load", lambda *_: made)
     return made

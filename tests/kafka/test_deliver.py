@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import typing
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -21,14 +22,14 @@ from service.kafka.control import KafkaControl
 from service.kafka.deliver import deliver
 from service.kafka.events import KafkaEvents
 from service.readings import rfc3339
-from service.settings.sinks import SinkSettings
+from service.settings.sinks import SinkSettings, Status
 
 PARTITIONS = 2
 
 
 @pytest.fixture
 def settings(connection, tmp_path):
-    lines = SinkSettings(kind="lines", name="archive", path=tmp_path / "events.jsonl")
+    lines = SinkSettings(kind="lines", name="archive", path=tmp_path / "events.jsonl", only=typing.get_args(Status))
     return msgspec.structs.replace(settings_for(connection, tmp_path, partitions=PARTITIONS), sinks=(lines,))
 
 
@@ -149,7 +150,12 @@ def test_one_sink_does_not_wait_for_another(connection, settings, tmp_path):
     server = ThreadingHTTPServer(("127.0.0.1", 0), Busy)
     threading.Thread(target=server.serve_forever, daemon=True).start()
     pager = SinkSettings(
-        kind="webhook", name="pager", url=f"http://127.0.0.1:{server.server_address[1]}/", attempts=2, backoff_s=0.2
+        kind="webhook",
+        name="pager",
+        url=f"http://127.0.0.1:{server.server_address[1]}/",
+        attempts=2,
+        backoff_s=0.2,
+        only=typing.get_args(Status),
     )
     settings = msgspec.structs.replace(settings, sinks=(*settings.sinks, pager))
     with delivering(settings):

@@ -141,7 +141,7 @@ def test_listed_sensors_begin_at_0_before_anything_happens():
     shown = said(found)
     assert {key[1:3] for key in shown} == {("north/1", "false"), ("exact", "false"), ("pump-1", "true")}
     counters = [value for key, value in shown.items() if key[0] == "ishsmm_sensor_events_total"]
-    assert counters == [0] * 21
+    assert counters == [0] * 27
     assert shown["ishsmm_sensor_last_reading_timestamp_seconds", "exact", "false"] == 1_700_000_000.0
     assert ("ishsmm_sensor_level", "exact", "false") not in shown
 

@@ -28,7 +28,7 @@ from service.embedded import tables
 from service.metrics.server import MetricsServer
 from service.metrics.view import ViewMetrics
 from service.settings.sections import Metrics as Options
-from service.settings.sinks import SinkSettings
+from service.settings.sinks import CHANGES, SinkSettings
 
 MODES = {
     "kind": "ied",
@@ -130,7 +130,9 @@ def test_every_expression_has_a_series_and_every_alert_fires_and_resolves(tmp_pa
         tmp_path, RULES, source={"kinds": ["http"]}, http={"port": port, "requests_per_s": 1e6},
         metrics={"port": scraped, "sensors": [QUIET]}, limits={"detectors": 3},
     )  # fmt: skip
-    archive = SinkSettings(kind="lines", name="archive", path=tmp_path / "events.jsonl", age="publication")
+    archive = SinkSettings(
+        kind="lines", name="archive", path=tmp_path / "events.jsonl", age="publication", only=CHANGES
+    )
     settings = msgspec.structs.replace(settings, sinks=(archive,))
     incidents_port, view = view_port
     fired, allowed, failing = set(), threading.Event(), threading.Event()

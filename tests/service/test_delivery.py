@@ -6,20 +6,23 @@ import io
 import json
 import random
 import threading
+import typing
 
 import msgspec
 import prometheus_client
 import pytest
-from events import change, notice
+from events import alarm, change, notice
 
 from service import messages
 from service.control import ControlBook, Mute, as_change
 from service.delivery import Committed, Deliveries, Delivery, SinkMetrics, is_wanted
-from service.settings.sinks import SinkSettings
+from service.readings import rfc3339
+from service.settings.sinks import SinkSettings, Status
 from service.sinks import Refused, StdoutSink, TryAgain
 from service.sinks.sink import outgoing
 
 NOW = 1_700_000_100.0
+EVERYTHING = typing.get_args(Status)
 
 
 class ListReader:
@@ -63,7 +66,7 @@ def published(*events, at=NOW - 10):
 
 
 def delivery(reader, sink, book=None, **options):
-    settings = SinkSettings(**{"kind": "stdout", "name": "test", **options})
+    settings = SinkSettings(**{"kind": "stdout", "name": "test", "only": EVERYTHING, **options})
     made = Delivery(
         settings, sink, reader, book or ControlBook(), SinkMetrics(prometheus_client.CollectorRegistry()),
         rng=random.Random(1), now=lambda: NOW, wait=waits.append,
@@ -194,16 +197,21 @@ def test_records_that_are_no_events_are_passed_over(caplog):
 @pytest.mark.parametrize(
     ("options", "wanted"),
     [
-        ({}, ["a", "b", "c"]),
+        ({}, ["c", "d"]),  # alarms and notices
+        ({"only": EVERYTHING}, ["a", "b", "c", "d"]),
+        ({"only": ("raised",)}, ["d"]),
         ({"only": ("confirmed",)}, ["a"]),
         ({"only": ("provisional", "silent")}, ["b", "c"]),
-        ({"labels": {"critical": True}}, ["a"]),
-        ({"labels": {"critical": True, "site": "south"}}, []),
-        ({"sensors": "[bc]"}, ["b", "c"]),
+        ({"only": EVERYTHING, "labels": {"critical": True}}, ["a"]),
+        ({"only": EVERYTHING, "labels": {"critical": True, "site": "south"}}, []),
+        ({"only": EVERYTHING, "sensors": "[bc]"}, ["b", "c"]),
     ],
 )
 def test_only_what_is_wanted_is_sent(options, wanted):
-    events = [change("a", critical=True, site="north"), change("b", status="provisional", site="north"), notice("c")]
+    events = [
+        change("a", critical=True, site="north"), change("b", status="provisional", site="north"), notice("c"),
+        alarm("d"),
+    ]  # fmt: skip
     settings = SinkSettings(kind="stdout", name="x", **options)
     assert [event.sensor for event in events if is_wanted(settings, event)] == wanted
 
@@ -242,3 +250,24 @@ def test_a_sink_that_fails_for_a_reason_of_its_own_ends_all():
     assert not both.all_run()
     with pytest.raises(BrokenPipeError):
         both.raise_failure()
+
+
+def test_a_clear_is_sent_exactly_if_its_raise_was():
+    """A mute that begins or ends in between changes nothing about it."""
+    muted = ControlBook()
+    until = rfc3339(int((NOW - 30) * 1e6))
+    muted.apply(as_change(Mute(pattern="muted*", since="2023-11-14T22:10:00Z", until=until)))
+    told = [alarm(name, seconds=NOW - 40 + i) for i, name in enumerate(("muted-then", "heard"))]
+    ended = [alarm(name, status="cleared", seconds=NOW - 20) for name in ("muted-then", "heard")]
+    events = published(*told, at=NOW - 35) + published(*ended, at=NOW - 10)
+    sink = ListSink()
+    one = delivery(ListReader(events), sink, book=muted, only=())
+    assert one.step() == {"muted": 1, "sent": 2, "unwanted": 1}
+    assert [(sensor, revision) for sensor, _, revision in sink.seen] == [("heard", 0), ("heard", 1)]
+
+
+def test_a_sink_without_only_says_that_it_gets_no_changes(caplog):
+    one = delivery(ListReader([]), ListSink(), only=())
+    one._stopping.set()
+    one.run()
+    assert 'only = ["provisional", "confirmed", "relocated", "retracted"]' in caplog.text

