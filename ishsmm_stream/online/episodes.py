@@ -54,17 +54,16 @@ FLOATS = 4
 @kernel
 def _rank_change(tracker, jump):
     """Return the return period of a change by its jump, which then joins the record."""
-    numbers = tracker.numbers[0]
     bins, sums = tracker.jumps, tracker.jump_sums
     number = rarity.bin_number(jump if jump > 0.0 else 1.0)
     least = rarity.bin_number(_AS_LARGE * jump if jump > 0.0 else 1.0)
-    seen, recorded = numbers[rarity.SEEN_AT], numbers[rarity.RECORDED_AT]
+    seen = float(tracker.ints[CLOCK])
     as_large = 0.0
     if sums[rarity.HIGHEST] >= 0.0:
         for i in range(max(least - int(sums[rarity.BASE]), 0), int(sums[rarity.HIGHEST]) + 1):
             as_large += float(bins[i])
-    rarity.add(bins, sums, number)
-    period = (_CHANGE_READINGS + recorded) / (_CHANGES + as_large)
+    rarity.add(bins, sums, number, 1.0)
+    period = (_CHANGE_READINGS + seen) / (_CHANGES + as_large)
     return period * seen / (seen + rarity.READINGS.learning)
 
 

@@ -50,7 +50,8 @@ _BLOCK_LOCAL_RATE = 0.03
 _FIT_MEMORY = 0.999  # of the AR(1) fit
 # Fading: weights are halved each time that memory times ln 2 has passed, so that they stay short in a snapshot. A
 # policy's memory is in readings; blocks are fewer and last longer.
-_LN2 = 0.6931471805599453
+_LN2, _LN10 = 0.6931471805599453, 2.302585092994046
+_LONGEST_MEMORY = 8e6  # so that weights, which are float32, count every value
 _BLOCK_MEMORY = 0.3  # memory of a block level, in blocks, as a share of it
 # Surprise
 _ORDINARY = 0.3  # tail probabilities above this count as ordinary,
@@ -100,7 +101,9 @@ _RECORD_AGE_AT = _AGE_AT + LEVELS  # and since the record was
 RECORDED_AT = _RECORD_AGE_AT + LEVELS  # steps in the record, faded
 _PEAK_AT = RECORDED_AT + LEVELS  # the highest score of late,
 _PEAK_TIME_AT = _PEAK_AT + LEVELS  # and when it was
-_STATISTIC_AT = _PEAK_TIME_AT + LEVELS  # room for one reading: statistics,
+_PERIOD_AT = _PEAK_TIME_AT + LEVELS  # return period of the newest step,
+_KINDS_AT = _PERIOD_AT + LEVELS  # and its reasons
+_STATISTIC_AT = _KINDS_AT + LEVELS  # room for one reading: statistics,
 _SURPRISE_AT = _STATISTIC_AT + _LEVEL_0  # and their surprise
 NUMBERS = _SURPRISE_AT + _LEVEL_0
 
@@ -112,7 +115,7 @@ _CUT_EVERY = 32  # values after which the ordinary range is found again
 
 
 class Tracker(NamedTuple):
-    """What is remembered of a stream, one row per channel where not said otherwise."""
+    """The memory of a stream, with one row per channel unless stated otherwise."""
 
     numbers: np.ndarray  # (channels, NUMBERS)
     histograms: np.ndarray  # (channels, HISTOGRAMS, BINS) float32
@@ -179,14 +182,14 @@ def _bin_edge(number):
 
 
 @kernel
-def add(bins, sums, number):
+def add(bins, sums, number, weight):
     """Add a value of bin ``number``. A value above the range moves the range up."""
-    sums[TOTAL] += 1.0
+    sums[TOTAL] += weight
     if sums[HIGHEST] < 0.0 and number != _NO_BIN:
         sums[BASE] = number - BINS // 2
     place = number - int(sums[BASE])
     if place < 0 or number == _NO_BIN:
-        sums[BELOW] += 1.0
+        sums[BELOW] += weight
         return
     if place >= BINS:
         shift = place - BINS + 1
@@ -198,8 +201,19 @@ def add(bins, sums, number):
         sums[HIGHEST] -= shift
         sums[_CUT] = max(sums[_CUT] - shift, -1.0)
         place = BINS - 1
-    bins[place] += 1.0
+    bins[place] += weight
     sums[HIGHEST] = max(sums[HIGHEST], place)
+
+
+@kernel
+def _add_run(bins, sums, longest):
+    """Add the whole numbers 1 to ``longest``: a run that ended had each of these lengths."""
+    least = 1.0
+    while least <= longest:
+        number = bin_number(least)
+        following = min(math.ceil(_bin_edge(number + 1)), longest + 1.0)
+        add(bins, sums, number, following - least)
+        least = following
 
 
 @kernel
@@ -231,7 +245,11 @@ def _limited(surprise):
 
 @kernel
 def _beyond(bins, sums, value, least_excess):
-    """Return the surprise of a value above everything on record, by a generalised Pareto tail fitted by moments."""
+    """Return the surprise of a value above everything on record, by a generalised Pareto tail fitted by moments.
+
+    ``least_excess``: the least mean excess of the tail, if there is a natural one (a run grows by whole readings). Then
+    a record that is too short for a fit has an exponential tail with this mean.
+    """
     total, base = float(sums[TOTAL]), int(sums[BASE])
     wanted = max(_TAIL_LEAST, _TAIL_SHARE * total)
     count, first = 0.0, int(sums[HIGHEST]) + 1
@@ -239,7 +257,9 @@ def _beyond(bins, sums, value, least_excess):
         first -= 1
         count += float(bins[first])
     if count < 0.5 * wanted:
-        return math.log10(total + 2.0)
+        excess = value - _bin_edge(base + int(sums[HIGHEST]) + 1) if sums[HIGHEST] >= 0.0 else value
+        decades = max(excess, 0.0) / (least_excess * _LN10) if least_excess > 0.0 else 0.0
+        return math.log10(total + 2.0) + decades
     edge = _bin_edge(base + first)
     mean, square = 0.0, 0.0
     for i in range(first, int(sums[HIGHEST]) + 1):
@@ -270,7 +290,7 @@ def _surprise(bins, sums, number, value, least_excess):
         above += float(sums[BELOW])
     if above + 1.0 > _ORDINARY * (total + 2.0):
         return _NO_SURPRISE
-    if above < 0.5 and sums[HIGHEST] >= 0.0:
+    if above < 0.5:
         return _limited(_beyond(bins, sums, value, least_excess))
     return _limited(-math.log10((above + 1.0) / (total + 2.0)))
 
@@ -388,11 +408,12 @@ def _rank(numbers, histograms, sums, first, count, level, loudness, memory):
         numbers[_SURPRISE_AT + i] = _surprise(bins, own, number, value, least_excess)
         if loudness <= i < loudness + quiets:
             quiet += _quiet_surprise(bins, own, number)
-        add(bins, own, number)
+        if not (level == 0 and i == RUN and value > 0.0):
+            add(bins, own, number, 1.0)
         if refresh:
             _find_cut(bins, own)
     numbers[_AGE_AT + level] += 1.0
-    if numbers[_AGE_AT + level] >= _LN2 * memory:
+    if numbers[_AGE_AT + level] >= _LN2 * min(memory, _LONGEST_MEMORY):
         numbers[_AGE_AT + level] = 0.0
         for i in range(count):
             _halve(histograms[first + i], sums[first + i])
@@ -409,13 +430,18 @@ def _observe_reading(numbers, histograms, sums, record, value, memory):
         numbers[_HABIT] = value
         numbers[_LOCAL] = value
     residual = _residual(numbers, value)
-    numbers[_RUN] = numbers[_RUN] + 1.0 if value == numbers[_PREVIOUS] else 1.0
+    if value == numbers[_PREVIOUS]:
+        numbers[_RUN] += 1.0
+    else:  # a run joins the record when it ends, so that it is not compared with itself
+        _add_run(histograms[RUN], sums[RUN], numbers[_RUN] - 2.0)
+        numbers[_RUN] = 1.0
     numbers[_PREVIOUS] = value
     for i in range(5):
         numbers[_V + i] += _FACTORS[i] * (value - numbers[_V + i])
     numbers[_E] += 0.1 * (residual - numbers[_E])
-    numbers[_ABS_E] += 0.1 * (abs(residual) - numbers[_ABS_E])
-    numbers[_ABS_E + 1] += 0.03 * (abs(residual) - numbers[_ABS_E + 1])
+    share = 1.0 / max(seen - 1.0, 1.0)  # the first reading has no residual; a start from 0 would look quiet for ever
+    numbers[_ABS_E] += max(0.1, share) * (abs(residual) - numbers[_ABS_E])
+    numbers[_ABS_E + 1] += max(0.03, share) * (abs(residual) - numbers[_ABS_E + 1])
 
     statistic = numbers[_STATISTIC_AT : _STATISTIC_AT + _LEVEL_0]
     for i in range(5):
@@ -482,19 +508,37 @@ def _observe_block(numbers, histograms, sums, record, level, value, loudness, me
 
 
 @kernel
-def _report(tracker, level, period, kinds):
-    """Let a channel speak for its level if it is the most unusual one so far."""
-    if period > tracker.periods[level]:
-        tracker.periods[level] = period
-        tracker.kinds[level] = kinds
+def _observe_channel(numbers, histograms, sums, record, value, memory):
+    """Take one value of a channel in: afterwards its return periods and reasons are up to date.
+
+    A block level keeps those of its last block until the next one is full.
+    """
+    loudness, period, kinds = _observe_reading(numbers, histograms, sums, record[0], value, memory)
+    numbers[_PERIOD_AT] = period
+    numbers[_KINDS_AT] = kinds
+    for level in range(1, LEVELS):
+        own = numbers[_BLOCKS_AT + (level - 1) * _B_SIZE : _BLOCKS_AT + level * _B_SIZE]
+        own[_B_SUM] += value
+        own[_B_ABS_SUM] += loudness
+        own[_B_COUNT] += 1.0
+        if own[_B_COUNT] < BLOCK:
+            return
+        value, loudness = own[_B_SUM] / BLOCK, own[_B_ABS_SUM] / BLOCK
+        own[_B_SUM] = 0.0
+        own[_B_ABS_SUM] = 0.0
+        own[_B_COUNT] = 0.0
+        period, kinds = _observe_block(numbers, histograms, sums, record[level], level, value, loudness, memory)
+        numbers[_PERIOD_AT + level] = max(0.0, float(BLOCK) ** level * (period - _BLOCK_TERM) * _WEIGHTS[level])
+        numbers[_KINDS_AT + level] = kinds
 
 
 @kernel
 def observe(tracker, rows, row, memory):
     """Take one row in: afterwards ``periods`` and ``kinds`` are up to date. Returns whether any channel had a value.
 
-    ``memory``: readings over which habits fade. Missing values are passed over. Channels share one budget, so the
-    return period of the most unusual one is divided by their number.
+    ``memory``: readings over which habits fade. Missing values are passed over: a channel without a value does not
+    count in this row. Channels share one budget, so the return period of the most unusual one is divided by their
+    number.
     """
     channels = rows.shape[1]
     any_value = False
@@ -502,32 +546,21 @@ def observe(tracker, rows, row, memory):
         any_value = any_value or not math.isnan(rows[row, channel])
     if not any_value:
         return False
-    tracker.periods[0] = 0.0
+    tracker.periods[:] = 0.0
+    tracker.kinds[:] = 0
     for channel in range(channels):
         value = rows[row, channel]
         if math.isnan(value):
-            tracker.numbers[channel, _PREVIOUS] = np.nan
             continue
-        numbers, record = tracker.numbers[channel], tracker.record[channel]
-        histograms, sums = tracker.histograms[channel], tracker.sums[channel]
-        loudness, period, kinds = _observe_reading(numbers, histograms, sums, record[0], value, memory)
-        _report(tracker, 0, period / channels, kinds)
-        for level in range(1, LEVELS):
-            own = numbers[_BLOCKS_AT + (level - 1) * _B_SIZE : _BLOCKS_AT + level * _B_SIZE]
-            own[_B_SUM] += value
-            own[_B_ABS_SUM] += loudness
-            own[_B_COUNT] += 1.0
-            if own[_B_COUNT] < BLOCK:
-                break
-            value, loudness = own[_B_SUM] / BLOCK, own[_B_ABS_SUM] / BLOCK
-            own[_B_SUM] = 0.0
-            own[_B_ABS_SUM] = 0.0
-            own[_B_COUNT] = 0.0
-            period, kinds = _observe_block(numbers, histograms, sums, record[level], level, value, loudness, memory)
-            period = max(0.0, float(BLOCK) ** level * (period - _BLOCK_TERM) * _WEIGHTS[level]) / channels
-            if channel == 0:
-                tracker.periods[level] = 0.0
-            _report(tracker, level, period, kinds)
+        numbers = tracker.numbers[channel]
+        _observe_channel(
+            numbers, tracker.histograms[channel], tracker.sums[channel], tracker.record[channel], value, memory
+        )
+        for level in range(LEVELS):
+            period = numbers[_PERIOD_AT + level] / channels
+            if period > tracker.periods[level]:
+                tracker.periods[level] = period
+                tracker.kinds[level] = int(numbers[_KINDS_AT + level])
     return True
 
 
