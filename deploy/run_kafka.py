@@ -25,13 +25,16 @@ sys.path += [str(HERE / "kafka"), str(HERE.parent)]
 
 import local_broker  # noqa: E402
 
+from service import messages  # noqa: E402
 from service.commands import audit as audit_command  # noqa: E402
 from service.commands import topics as topics_command  # noqa: E402
 from service.demo import produce  # noqa: E402
 from service.kafka import groups  # noqa: E402
 from service.kafka import topics as kafka_topics  # noqa: E402
 from service.kafka.input import connection_of  # noqa: E402
+from service.score import Score  # noqa: E402
 from service.settings import Settings, load  # noqa: E402
+from service.sources.plant import PLANT, Planted  # noqa: E402
 from service.tail import Printer, decode, follow, line  # noqa: E402
 
 CONFIG = HERE / "demo.toml"
@@ -89,11 +92,17 @@ def wait_for(worker: subprocess.Popen[bytes], settings: Settings) -> None:
 def show(settings: Settings, seconds: float | None) -> None:
     """Produce and print until Ctrl-C, or for so long."""
     over, connection, printer = threading.Event(), connection_of(settings), Printer()
+    score = Score(RATE, len(PLANT))
+
+    def planted(fault: Planted) -> None:
+        printer.planted(fault.sensor, fault.words)
+        score.plant(fault)
 
     def work() -> None:
-        produce(connection, settings.kafka.topics[0], RATE, int(time.time()), printer.planted, over.is_set)
+        produce(connection, settings.kafka.topics[0], RATE, int(time.time()), planted, over.is_set)
 
     producing = threading.Thread(target=work, name="producer")
+    score.begin()
     ends = None if seconds is None else time.monotonic() + seconds
     try:
         for value in follow(
@@ -101,8 +110,12 @@ def show(settings: Settings, seconds: float | None) -> None:
             is_over=lambda: ends is not None and time.monotonic() > ends,
         ):  # fmt: skip
             event = decode(value)
-            if event is not None:
+            if event is None:
+                continue
+            if score.take(event) and not isinstance(event, messages.ChangeEvent):
                 printer(*line(event))
+            if (said := score.due()) is not None:
+                say(said.removeprefix("== "))
     except KeyboardInterrupt:
         print()
     finally:
@@ -125,7 +138,7 @@ def main() -> int:
             say("starting the worker: it compiles its kernels first, for a minute when it has never done so")
             with a_process("view"), a_process("serve") as worker:
                 wait_for(worker, settings)
-                say("four dozen sensors, 4 readings a second each; events as they are published; Ctrl-C ends it")
+                say("four dozen sensors, 4 readings per second each; planted faults and alarms; Ctrl-C ends it")
                 show(settings, arguments.seconds)
                 say("stopping")
             return audit_command.show(settings)

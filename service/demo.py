@@ -8,24 +8,30 @@ from collections.abc import Callable
 from kafka import KafkaProducer
 
 from service.kafka.connection import Connection
-from service.sources.plant import record, ticks
+from service.sources.plant import HISTORY, Planted, record, ticks
 
 
 def produce(
     connection: Connection, topic: str, rate: float, seed: int,
-    planted: Callable[[str, str], None], is_over: Callable[[], bool] = lambda: False,
+    planted: Callable[[Planted], None], is_over: Callable[[], bool] = lambda: False,
 ) -> None:  # fmt: skip
-    """Send readings, ``rate`` a second from each sensor, until it is over; tells of the changes in them."""
+    """Send readings, ``rate`` per second from each sensor, until it is over; ``planted`` is called for their faults.
+
+    The plant's first days are sent at once, with the times that they would have had.
+    """
     producer = connection.build(KafkaProducer, metrics_enabled=False, linger_ms=5)
-    due = time.monotonic()
+    began = time.time()
+    due = time.monotonic() - HISTORY / rate
     try:
-        for step in ticks(seed):
-            now = round(time.time(), 3)
-            for sensor, value, change in step:
+        for number, step in enumerate(ticks(seed)):
+            now = round(began - (HISTORY - number) / rate if number < HISTORY else time.time(), 3)
+            for sensor, value, fault in step:
                 producer.send(topic, record(sensor, now, value), sensor.encode())
-                if change is not None:
-                    planted(change.sensor, change.words)
+                if fault is not None:
+                    planted(fault)
             due += 1.0 / rate
+            if number < HISTORY and is_over():
+                return
             while (wait := due - time.monotonic()) > 0:
                 if is_over():
                     return

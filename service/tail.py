@@ -162,5 +162,9 @@ class Printer:
         print(f"{moment}  {sensor:<{self._width}}  {said}  {words}{tail}", file=self._out, flush=True)
 
     def planted(self, sensor: str, words: str) -> None:
-        """A line of the demo's producer."""
+        """Print a line about a fault of the demo plant."""
         self(time.strftime("%H:%M:%S"), sensor, "planted", words)
+
+    def note(self, words: str) -> None:
+        """Print a line of its own."""
+        print(words, file=self._out, flush=True)

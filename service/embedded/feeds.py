@@ -29,11 +29,12 @@ _LINES_AT_ONCE = 2000
 _LOOK_AGAIN = 0.2
 _TRY_AGAIN = 1.0
 
-Planted = Callable[[str, str], None]
+Planted = Callable[[plant.Planted], None]
+_HISTORY_AT_ONCE = 60  # ticks
 
 
 class Feed:
-    """One source. ``planted`` is told of the changes that the demo plant makes."""
+    """One source. ``planted`` is called for the faults of the demo plant."""
 
     def __init__(self, kind: str, settings: Settings, intake: Intake, planted: Planted) -> None:
         self.kind = kind
@@ -102,16 +103,25 @@ class Feed:
         name = f"simulate:{options.seed}"
         reached = self._intake.position_of(name)
         tick = 0 if reached is None else int(reached) + 1
+        began = time.time()
+        waiting: list[bytes] = []
         due = time.monotonic()
         for number, step in enumerate(plant.ticks(options.seed, tick), tick):
             if not self._waits_for_room():
                 return
-            now = round(time.time(), 3)
-            self._append(name, RecordMapping(), [plant.record(sensor, now, value) for sensor, value, _ in step],
-                         str(number).encode())  # fmt: skip
-            for _, _, change in step:
-                if change is not None:
-                    self._planted(change.sensor, change.words)
+            # the days before the start come at once, with the times that they would have had
+            ahead = plant.HISTORY - number
+            now = began - ahead / options.rate if ahead > 0 else time.time()
+            waiting += [plant.record(sensor, round(now, 3), value) for sensor, value, _ in step]
+            if ahead > 1 and number % _HISTORY_AT_ONCE:
+                continue
+            self._append(name, RecordMapping(), waiting, str(number).encode())
+            waiting = []
+            for _, _, planted in step:
+                if planted is not None:
+                    self._planted(planted)
+            if ahead > 1:
+                continue
             # a plant that could not keep up does not catch up: its readings have the time of their making
             due = max(due + 1.0 / options.rate, time.monotonic())
             self._stopping.wait(due - time.monotonic())

@@ -2,36 +2,54 @@
 
 from __future__ import annotations
 
+from service import messages
 from service.embedded.worker import Worker
+from service.score import Score
 from service.settings import Settings
-from service.sources.plant import PLANT
+from service.sources.plant import DAY, HISTORY, PLANT, Planted
 from service.tail import Printer, decode, line
 
 _POST = """curl -H 'Content-Type: application/json' -d '{"sensor": "mine", "value": 20.1}'"""
 
 
 def shown_worker(settings: Settings) -> Worker:
-    """A worker that tells people what happens."""
+    """Return a worker that prints what happens: alarms and notices; without the demo plant, changes too."""
     printer = Printer()
+    score = Score(settings.source.simulate.rate, len(PLANT)) if "simulate" in settings.source.kinds else None
+
+    def planted(fault: Planted) -> None:
+        printer.planted(fault.sensor, fault.words)
+        if score is not None:
+            score.plant(fault)
 
     def found(value: bytes) -> None:
         event = decode(value)
-        if event is not None:
+        if event is None:
+            return
+        if score is None:
             printer(*line(event))
+            return
+        if score.take(event) and not isinstance(event, messages.ChangeEvent):
+            printer(*line(event))
+        if (said := score.due()) is not None:
+            printer.note(said)
+
+    def ready() -> None:
+        print("\n".join(introduction(settings)), end="\n\n", flush=True)
+        if score is not None:
+            score.begin()
 
     if settings.http.port:
         print(f"== the page: {settings.http.address}/  (in a moment)", flush=True)
     print("== compiling the detectors' kernels: up to a minute the first time, then they are cached", flush=True)
-    return Worker(
-        settings, printer.planted, found, lambda: print("\n".join(introduction(settings)), end="\n\n", flush=True)
-    )
+    return Worker(settings, planted, found, ready)
 
 
 def introduction(settings: Settings) -> list[str]:
-    """What runs and where to look."""
+    """Return what runs and where to look."""
     source, http = settings.source, settings.http
     ways = {
-        "simulate": f"a simulated plant of {len(PLANT)} sensors, {source.simulate.rate:g} readings a second each",
+        "simulate": f"a simulated plant of {len(PLANT)} sensors, {source.simulate.rate:g} readings per second each",
         "http": "readings that are posted",
         "file": f"{source.file.path}{', followed' if source.file.follow else ''}",
         "stdin": "stdin",
@@ -50,5 +68,10 @@ def introduction(settings: Settings) -> list[str]:
         ]
         if "http" in source.kinds:
             lines.append(f"   post          {_POST} {root}/v1/readings")
-    lines.append("   Below: changes as they are planted, and as they are found. Ctrl-C stops in order.")
+    if "simulate" in source.kinds:
+        lines += [
+            f"   First {HISTORY // DAY} simulated days (compressed) in a few seconds: detectors learn what is usual.",
+            "   Below: faults as they are planted, and alarms. Ordinary changes are published, but not shown here.",
+        ]
+    lines.append("   Ctrl-C stops in order.")
     return lines

@@ -48,13 +48,13 @@ _DURABLE_WITHIN = 15.0
 
 
 class Worker:
-    """Runs until it is told to ``stop``. ``planted`` and ``found`` are told of changes as they are made and found,
-    ``ready`` when the first record can come."""
+    """Runs until it is told to ``stop``. ``planted`` is called for the demo plant's faults, ``found`` for committed
+    events, ``ready`` when the first record can come."""
 
     hint = ""  # nothing to add where a sensor is not found
 
     def __init__(
-        self, settings: Settings, planted: Planted = lambda *_: None, found: Callable[[bytes], None] = lambda _: None,
+        self, settings: Settings, planted: Planted = lambda _: None, found: Callable[[bytes], None] = lambda _: None,
         ready: Callable[[], None] = lambda: None,
     ) -> None:  # fmt: skip
         self.settings = settings

@@ -1,12 +1,15 @@
-"""The demo plant: four dozen sensors with changes planted in them, the same for the same seed.
+"""The demo plant: four dozen sensors that behave like real ones, with few planted faults; the same for the same seed.
 
-Most jump between levels or change their noise, some drift, mixers have modes that return, one valve sticks, one tank
-falls silent now and then, and now and then a record comes that is none. What a sensor sends depends on the seed and
-the number of the tick alone, so that a plant that was stopped goes on where it was.
+In ordinary life sensors wander, follow a daily cycle (a day is compressed into ``DAY`` ticks), switch between modes,
+burst, or are rounded to whole numbers. None of that is news. The first ``HISTORY`` ticks have no fault, so that habits
+can be learned; after them a fault comes every ``_APART`` ticks, each in another sensor, and ends by itself. One tank
+falls silent now and then, and now and then a record comes that is not a reading. What a sensor sends depends on the
+seed and the number of the tick alone, so that a plant that was stopped continues where it was.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import Literal, NamedTuple
 
@@ -15,139 +18,187 @@ import numpy as np
 
 
 class Kind(NamedTuple):
-    """What a sensor measures: where its levels lie, its noise, and what happens to it."""
+    """What a sensor measures: its middle, how far it moves in ordinary life, its noise, and how it moves."""
 
     name: str
-    low: float
-    high: float
+    middle: float
+    reach: float
     noise: float
-    does: Literal["jump", "drift", "stick", "return"] = "jump"
-    modes: tuple[float, ...] = ()  # levels that return
+    does: Literal["wander", "cycle", "switch", "burst", "fill"] = "wander"
 
 
 PLANT = (
-    *(Kind(f"north/boiler-{i}/temperature", 60.0, 90.0, 0.8) for i in range(1, 9)),
-    *(Kind(f"north/boiler-{i}/pressure", 4.0, 9.0, 0.15) for i in range(1, 9)),
-    *(Kind(f"south/pump-{i}/flow", 20.0, 60.0, 1.5) for i in range(1, 9)),
-    *(Kind(f"south/pump-{i}/vibration", 0.5, 4.0, 0.1) for i in range(1, 9)),
-    *(Kind(f"south/pump-{i}/bearing", 40.0, 70.0, 0.5, "drift") for i in range(1, 7)),
-    *(Kind(f"south/mixer-{i}/power", 5.0, 31.0, 1.2, "return", (5.0, 18.0, 31.0)) for i in range(1, 5)),
-    *(Kind(f"south/tank-{i}/level", 100.0, 200.0, 2.0) for i in range(1, 5)),
-    Kind("north/valve-1/position", 20.0, 80.0, 0.6, "stick"),
-    Kind("north/valve-2/position", 20.0, 80.0, 0.6),
+    *(Kind(f"north/boiler-{i}/temperature", 75.0, 4.0, 0.8) for i in range(1, 9)),
+    *(Kind(f"north/boiler-{i}/pressure", 6.5, 0.4, 0.1) for i in range(1, 9)),
+    *(Kind(f"south/pump-{i}/flow", 40.0, 12.0, 1.5, "cycle") for i in range(1, 9)),
+    *(Kind(f"south/pump-{i}/vibration", 2.0, 0.2, 0.1, "burst") for i in range(1, 9)),
+    *(Kind(f"south/pump-{i}/bearing", 55.0, 3.0, 0.5, "cycle") for i in range(1, 7)),
+    *(Kind(f"south/mixer-{i}/power", 18.0, 13.0, 1.2, "switch") for i in range(1, 5)),
+    *(Kind(f"south/tank-{i}/level", 150.0, 40.0, 1.0, "fill") for i in range(1, 5)),
+    Kind("north/valve-1/position", 50.0, 20.0, 0.6, "switch"),
+    Kind("north/valve-2/position", 50.0, 20.0, 0.6, "switch"),
 )
 FALLS_SILENT = "south/tank-1/level"
-# Ticks between two changes of a sensor, and before its first.
-_SHORTEST, _LONGEST = 240, 900
-_FIRST = (30, 400)
-# The first sensor's first change: soon, so that a reader need not wait, and after the detector has seen a little.
-_VERY_FIRST = 16
-# Least and greatest jump, in standard deviations of the noise; the share of changes that are the noise's.
-_JUMPS = (4.0, 12.0)
-_NOISE_CHANGES = 0.2
-# Of a drift, in standard deviations of the noise a tick.
-_SLOPES = (0.04, 0.12)
-_SILENT_AFTER, _SILENT_FOR = 240, 60
+DAY = 720  # ticks of a compressed day
+HISTORY = 4 * DAY
+_SILENT_AFTER, _SILENT_FOR = 4 * HISTORY, 60
 _NOT_A_READING_EVERY = 600
 _BLOCK = 64
+# Faults: the first comes so many ticks after the history, the others so far apart; each lasts so long.
+_FIRST, _APART = 40, 140
+_LASTS = (160, 320)
+_WAVES = 5
 
 
 class Planted(NamedTuple):
-    """A change, at the tick at which it was made."""
+    """A fault, at the tick at which it begins or ends."""
 
     sensor: str
     words: str
+    lasts: int  # ticks; 0: it ends
+
+
+class Fault(NamedTuple):
+    """What is wrong with a sensor for some ticks."""
+
+    kind: Literal["shift", "spikes", "noise", "stuck", "drift"]
+    begins: int
+    ends: int
+    sign: float
+
+    def covers(self, tick: int) -> bool:
+        return self.begins <= tick < self.ends
+
+
+def fault_at(seed: int, number: int) -> tuple[int, Fault]:
+    """Return the sensor, by its place in ``PLANT``, and the fault of this number, from 0."""
+    # Sensors in an order of their own, so that none has two faults soon after one another.
+    order = np.random.default_rng([seed, 2]).permutation(len(PLANT))
+    sensor = 0 if number == 0 else int(order[number % len(order)])
+    rng = np.random.default_rng([seed, 3, number])
+    kinds = ("shift", "noise", "shift", "stuck", "spikes", "drift")
+    kind = kinds[number % len(kinds)]
+    if kind == "stuck" and PLANT[sensor].does == "fill":
+        kind = "shift"  # a rounded level repeats itself in ordinary life
+    begins = HISTORY + _FIRST + number * _APART
+    return sensor, Fault(kind, begins, begins + int(rng.integers(*_LASTS)), float(rng.choice([-1.0, 1.0])))  # type: ignore[arg-type]
 
 
 class Sensor:
-    """A stream of values with changes in it."""
+    """A stream of values: ordinary life, and now and then a fault."""
 
     def __init__(self, kind: Kind, seed: int, number: int) -> None:
         self.kind = kind
         self._seed = seed, number
-        self._rng = np.random.default_rng([seed, number])
-        self._level = kind.modes[0] if kind.modes else float(self._rng.uniform(kind.low, kind.high))
-        self._noise = kind.noise
-        self._slope = 0.0
-        self._is_stuck = False
-        self._changed = 0
-        self._next_change = _VERY_FIRST if number == 0 else int(self._rng.integers(*_FIRST))
+        rng = np.random.default_rng([seed, number])
+        self._periods = np.exp(rng.uniform(math.log(60.0), math.log(DAY), _WAVES))
+        self._phases = rng.uniform(0.0, 2.0 * math.pi, _WAVES)
+        self._sizes = np.sqrt(self._periods / self._periods.sum())
+        self._phase = float(rng.uniform(0.0, DAY))
+        self._switches: list[int] = [0]
+        self._modes: list[int] = [1]
+        self._switching = np.random.default_rng([seed, number, 4])
         self._block = -1
         self._deviations = np.empty(_BLOCK)
 
-    def at(self, tick: int) -> tuple[float, Planted | None]:
-        """The value at a tick, later ones after earlier ones, and the change that it is the first value after."""
-        planted = None
-        while tick >= self._next_change:
-            words = self._change(self._next_change)
-            if tick == self._next_change:
-                planted = Planted(self.kind.name, words)
-            self._changed = self._next_change
-            self._next_change += int(self._rng.integers(_SHORTEST, _LONGEST))
-        return self._value(tick), planted
+    def at(self, tick: int, fault: Fault | None) -> float:
+        """Return the value at a tick; ticks ascend."""
+        kind, noise = self.kind, self.kind.noise
+        if fault is not None and fault.kind == "stuck":
+            tick = fault.begins  # its value then, again and again
+        value = kind.middle + kind.reach * self._ordinary(tick)
+        if kind.does == "burst" and self._random(tick // 40, 5) < 0.12:
+            noise *= 3.0
+        if fault is not None:
+            usual = kind.reach + 3.0 * noise
+            elapsed = tick - fault.begins
+            if fault.kind == "shift":
+                value += fault.sign * 3.0 * usual
+            elif fault.kind == "noise":
+                noise *= 12.0
+            elif fault.kind == "spikes" and elapsed % 12 == 0:
+                value += fault.sign * 6.0 * usual
+            elif fault.kind == "drift":
+                value += fault.sign * 5.0 * usual * elapsed / 120.0
+        value += noise * self._deviation(tick)
+        return round(value) if kind.does == "fill" else round(value, 4)
 
-    def _value(self, tick: int) -> float:
-        if self._is_stuck:
-            return round(self._level, 4)
+    def _ordinary(self, tick: int) -> float:
+        """Return what its surroundings do to it, mostly between -1 and 1."""
+        kind = self.kind.does
+        if kind == "switch":
+            return float(self._mode(tick) - 1)
+        if kind == "fill":
+            place = ((tick + self._phase) % (DAY / 3)) / (DAY / 3)
+            return 2.0 * min(place / 0.8, (1.0 - place) / 0.2) - 1.0
+        waves = float(np.dot(self._sizes, np.sin(2.0 * math.pi * tick / self._periods + self._phases)))
+        if kind == "cycle":
+            return 0.8 * math.sin(2.0 * math.pi * (tick + self._phase) / DAY) + 0.2 * waves
+        return waves
+
+    def _mode(self, tick: int) -> int:
+        """Return 0, 1 or 2: the mode that it is in."""
+        while self._switches[-1] <= tick:
+            self._switches.append(self._switches[-1] + int(self._switching.integers(40, 200)))
+            self._modes.append((self._modes[-1] + int(self._switching.integers(1, 3))) % 3)
+        while len(self._switches) > 2 and self._switches[1] <= tick - DAY:  # a stuck sensor looks back
+            del self._switches[0], self._modes[0]
+        i = len(self._switches) - 1
+        while i > 0 and self._switches[i] > tick:
+            i -= 1
+        return self._modes[i]
+
+    def _random(self, number: int, purpose: int) -> float:
+        return float(np.random.default_rng([*self._seed, purpose, number]).random())
+
+    def _deviation(self, tick: int) -> float:
         block, place = divmod(tick, _BLOCK)
         if block != self._block:
             self._block = block
             self._deviations = np.random.default_rng([*self._seed, 1, block]).standard_normal(_BLOCK)
-        return round(self._mean(tick) + self._noise * float(self._deviations[place]), 4)
+        return float(self._deviations[place])
 
-    def _mean(self, tick: int) -> float:
-        return self._level + self._slope * (tick - self._changed)
 
-    def _change(self, tick: int) -> str:
-        kind, rng, old = self.kind, self._rng, self._mean(tick)
-        if kind.does == "return":
-            self._level = float(rng.choice([mode for mode in kind.modes if mode != old]))
-            return f"mode of {old:g} -> {self._level:g}"
-        if kind.does == "stick":
-            self._level = self._value(tick - 1)
-            self._is_stuck = not self._is_stuck
-            return f"sticks at {self._level:.2f}" if self._is_stuck else "moves again"
-        if kind.does == "drift":
-            return self._drift(old)
-        if rng.random() < _NOISE_CHANGES and tick != _VERY_FIRST:
-            factor = float(rng.choice([1.0 / 3.0, 3.0])) if self._noise == kind.noise else kind.noise / self._noise
-            self._noise *= factor
-            return f"noise x{factor:.2g}"
-        jump = float(rng.uniform(*_JUMPS)) * kind.noise
-        self._level = old + (jump if self._goes_up(old) else -jump)
-        return f"level {old:.2f} -> {self._level:.2f}"
-
-    def _drift(self, old: float) -> str:
-        self._level = old
-        if self._slope:
-            self._slope = 0.0
-            return f"holds at {old:.2f}"
-        slope = float(self._rng.uniform(*_SLOPES)) * self.kind.noise
-        self._slope = slope if self._goes_up(old) else -slope
-        return f"drifts by {self._slope:+.3f} a reading"
-
-    def _goes_up(self, level: float) -> bool:
-        kind = self.kind
-        return level < kind.low or (level <= kind.high and self._rng.random() < 0.5)
+_WORDS = {
+    "shift": "level far off", "spikes": "spikes", "noise": "noise x12", "stuck": "stuck at one value",
+    "drift": "drifts away",
+}  # fmt: skip
 
 
 def ticks(seed: int, first: int = 0) -> Iterator[list[tuple[str, float | None, Planted | None]]]:
-    """Tick by tick from ``first`` on what each sensor sends; None: a record that is no reading."""
+    """Yield, tick by tick from ``first`` on, what each sensor sends; None: a record that is not a reading."""
     sensors = [Sensor(kind, seed, number) for number, kind in enumerate(PLANT)]
+    next_fault = 0
+    active: dict[int, Fault] = {}
     tick = first
     while True:
+        while True:
+            which, fault = fault_at(seed, next_fault)
+            if fault.begins > tick:
+                break
+            active[which] = fault
+            next_fault += 1
         step: list[tuple[str, float | None, Planted | None]] = []
-        for sensor in sensors:
-            value, planted = sensor.at(tick)
+        for number, sensor in enumerate(sensors):
+            fault_now = active.get(number)
+            planted = None
+            if fault_now is not None and tick == fault_now.begins:
+                planted = Planted(sensor.kind.name, _WORDS[fault_now.kind], fault_now.ends - fault_now.begins)
+            if fault_now is not None and not fault_now.covers(tick):
+                if tick == fault_now.ends:
+                    planted = Planted(sensor.kind.name, "repaired", 0)
+                del active[number]
+                fault_now = None
             is_silent = sensor.kind.name == FALLS_SILENT and tick % (_SILENT_AFTER + _SILENT_FOR) >= _SILENT_AFTER
+            value = sensor.at(tick, fault_now)
             if not is_silent:
                 step.append((sensor.kind.name, value, planted))
-        if tick % _NOT_A_READING_EVERY == _NOT_A_READING_EVERY - 1:
+        if tick > HISTORY and (tick - HISTORY) % _NOT_A_READING_EVERY == 0:
             step.append((PLANT[0].name, None, None))
         yield step
         tick += 1
 
 
 def record(sensor: str, now: float, value: float | None) -> bytes:
-    """What a sensor sends, in our own format; None: something that is no reading."""
+    """Return what a sensor sends, in our own format; None: something that is not a reading."""
     return b"no reading" if value is None else msgspec.json.encode({"sensor": sensor, "time": now, "value": value})

@@ -17,7 +17,7 @@ from http_helpers import free_port, get
 SERVE = [sys.executable, "-u", "-m", "service.cli", "serve"]
 
 
-def test_the_first_planted_change_comes_within_five_seconds_of_ready_and_is_found(tmp_path):
+def test_the_first_planted_fault_is_alarmed_within_a_minute_and_ordinary_life_is_not(tmp_path):
     port = free_port()
     environment = {**os.environ, "ISHSMM_HTTP__PORT": str(port), "NO_COLOR": "1"}
     started = subprocess.Popen(
@@ -41,13 +41,15 @@ def test_the_first_planted_change_comes_within_five_seconds_of_ready_and_is_foun
 
     try:
         ready = when("== ready")
-        planted = when(r"boiler-1/temperature +planted +level")
-        # four seconds by the plant's clock; a busy machine may be late
-        assert planted - ready < 30.0
-        when(r"boiler-1/temperature +provisional +level")
-        events = get(port, "/v1/events").json["events"]
-        assert events[0]["event"]["sensor"] == "north/boiler-1/temperature"
-        assert events[0]["event"]["index"] == 16
+        when(r"boiler-1/temperature +planted +level far off")
+        alarmed = when(r"boiler-1/temperature +ALARM ")
+        # 13 seconds on a quiet machine
+        assert alarmed - ready < 60.0
+        raised = get(port, "/v1/events?status=raised").json["events"]
+        assert raised[-1]["event"]["sensor"] == "north/boiler-1/temperature"
+        assert len(raised) <= 3, "the budget allows one or two in the days before"
+        when(r"== score after .* 1 of 1 planted fault alarmed, 0 other alarms")
+        assert not [line for _, line in said if "provisional" in line], "changes are not shown"
         assert get(port, "/v1/sensors?limit=1000").json["sensors"][0]["sensor"] == "north/boiler-1/pressure"
         assert get(port, "/v1/sensors/south/mixer-1/power").json["rule"] == "*/mixer-*/power"
     finally:
@@ -72,7 +74,9 @@ def test_a_pipe_ends_with_the_pipe(tmp_path):
     )  # fmt: skip
     assert done.returncode == 0, done.stderr
     assert done.stderr == ""
-    assert [line.split()[3] for line in done.stdout.splitlines() if " p " in line] == ["provisional", "confirmed"]
+    assert [line.split()[3] for line in done.stdout.splitlines() if " p " in line] == [
+        "provisional", "confirmed",
+    ]  # fmt: skip
 
 
 def test_mistakes_are_one_line(tmp_path):

@@ -39,6 +39,7 @@ def by_hand(monkeypatch, script, changes=None):
     def step(t, every):
         change, change_period = (changes or {}).get(t, (-1, 0.0))
         index = t if change >= 0 else -1
+        tracker.floats[episodes.EVERY] = every
         count = follow(policy(every), tracker, rows, 0, t, change, index, change_period, 0, buffer, 0)
         return alarms.read_events(buffer[:count])
 
