@@ -164,10 +164,10 @@ class Notice(_Message, tag="notice", frozen=True, kw_only=True):
 
 
 class Member(msgspec.Struct, frozen=True, kw_only=True):
-    """A sensor of an incident, with its first change in it."""
+    """A sensor of an incident, with its first alarm or change in it."""
 
     sensor: str
-    event: Annotated[str, Meta(description="the change event's id")]
+    event: Annotated[str, Meta(description="the alarm's or change's id")]
     onset: str
     low: Annotated[str | None, Meta(description="5% quantile of when the change was")]
     high: Annotated[str | None, Meta(description="95% quantile of when the change was")]

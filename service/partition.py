@@ -138,6 +138,7 @@ class Counts(NamedTuple):
     states: int = 0
     forwarded: int = 0  # readings
     inference_seconds: float = 0.0
+    promised: float = 0.0  # alarms that the sensors' budgets allow for these readings
 
 
 def add_up(counts: Iterable[Counts]) -> Counts:
@@ -298,6 +299,7 @@ class Partition:
         return Counts(
             accepted.records, accepted.readings, kinds.count("dead_letters"), kinds.count("events"),
             kinds.count("states"),
+            promised=sum(len(window.readings) / window.track.every for window in accepted.windows),
         )  # fmt: skip
 
     def _accept_first(self, record: Record, reading: Reading, pending: Pending, outputs: list[Output]) -> int:

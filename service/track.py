@@ -350,6 +350,13 @@ class Track:
         )
 
     @property
+    def every(self) -> float:
+        """The budget in force: at most one alarm in so many readings, on average."""
+        policy = self.detector.alarm_policy
+        assert policy is not None
+        return policy.every
+
+    @property
     def budget_s(self) -> float | None:
         """The promise: at most one alarm in so many seconds, on average; None before the interval is known."""
         if self._budget_interval <= 0.0:

@@ -114,18 +114,23 @@ def board(uid: str, title: str, says: str, panels: list[Any], *variables: Any) -
 
 
 def fleet() -> dashboard.Dashboard:
-    """Are there changes, and where."""
+    """Are there alarms and changes, and where."""
     suspicious = _link("${__field.labels.sensor} on the page", "${page}/?sensor=${__field.labels.sensor:percentencode}")
     changes = 'status=~"provisional|relocated|confirmed|retracted"'
     return board(
         "fleet",
         "ishsmm: fleet",
-        "Changes, and the sensors they are found in.",
+        "Alarms and changes, and the sensors they are found in.",
         [
             number("Sensors", Query("sum(ishsmm_sensors{JOB})")),
             number("Active", Query("sum(ishsmm_active_sensors{JOB})"), says="Not fallen silent."),
             number(
                 "Silent", Query("sum(ishsmm_silent_sensors{JOB})"), says="For longer than their rule's silent_after_s."
+            ),
+            number(
+                "Alarms in 1 h",
+                Query('sum(increase(ishsmm_events_total{JOB, status="raised"}[1h]))'),
+                says="Raised: unusual for their sensor.",
             ),
             number("Incidents open", Query("max(ishsmm_incidents_open{JOB})")),
             number("Incidents in 24 h", Query("max(increase(ishsmm_incidents_total{JOB}[24h]))")),
@@ -133,6 +138,26 @@ def fleet() -> dashboard.Dashboard:
                 "Changes in 1 h",
                 Query('sum(increase(ishsmm_events_total{JOB, status="provisional"}[1h]))'),
                 says="Said for the first time.",
+            ),
+            lines(
+                "Alarms: delivered / promised",
+                *(
+                    Query(
+                        f'sum(increase(ishsmm_events_total{{JOB, status="raised"}}[{span}]))'
+                        f" / sum(increase(ishsmm_alarms_promised_total{{JOB}}[{span}]))",
+                        span,
+                    )
+                    for span in ("1h", "1d", "7d")
+                ),
+                unit="none",
+                says="Alarms raised over those that the sensors' budgets allow. Below 1 the promise is kept.",
+            ),
+            lines(
+                "Alarms raised and cleared",
+                Query(
+                    'sum by (status) (increase(ishsmm_events_total{JOB, status=~"raised|cleared"}[5m]))', "{{status}}"
+                ),
+                says="In 5 minutes.",
             ),
             lines(
                 "Changes by status",

@@ -30,14 +30,16 @@ class EventPrinter:
         self._widths: list[int] = []
 
     def print(self, event: dict[str, Any]) -> None:
-        cells = {"at": str(event["at"]), "event": event["kind"], "change at": str(event["index"])}
+        is_alarm = event["kind"] in ("alarm", "cleared")
+        cells = {"at": str(event["at"]), "event": event["kind"], "change at": "" if is_alarm else str(event["index"])}
         if self._sensor_column is not None:
             cells = {"sensor": event["sensor"], **cells}
         if self._time_column is not None:
             cells |= {"at": f"{cells['at']}  {event['time'] or '-'}"}
-            cells |= {"change at": f"{cells['change at']}  {event['index_time'] or '-'}"}
-        cells |= {"probability": _report.percent(event["probability"])}
-        cells |= {"90% interval": f"{event['low']} to {event['high']}"}
+            cells |= {"change at": "" if is_alarm else f"{cells['change at']}  {event['index_time'] or '-'}"}
+        cells |= {"probability": "" if is_alarm else _report.percent(event["probability"])}
+        cells |= {"90% interval": "" if is_alarm else f"{event['low']} to {event['high']}"}
+        cells |= {"unusual": _unusual(event)}
         if not self._widths:
             self._widths = [max(_LEAST_WIDTH, len(name), len(cell)) for name, cell in cells.items()]
             self._print(list(cells))
@@ -45,9 +47,17 @@ class EventPrinter:
 
     def _print(self, cells: Sequence[str]) -> None:
         padded = [printable(cell).rjust(width) for cell, width in zip(cells, self._widths, strict=True)]
+        padded[-1] = printable(cells[-1])  # words, to the left
         if self._sensor_column is not None:
             padded[0] = printable(cells[0]).ljust(self._widths[0])
-        print("  ".join(padded), flush=True)
+        print("  ".join(padded).rstrip(), flush=True)
+
+
+def _unusual(event: dict[str, Any]) -> str:
+    """Return how often something like an alarm happens, and why it was raised."""
+    if event["kind"] != "alarm":
+        return ""
+    return f"{', '.join(event['reasons'])}: once in {event['return_period']:,.0f} rows"
 
 
 class Journal:
@@ -86,7 +96,7 @@ class Journal:
 
 def print_summary(console: Console, result: dict[str, Any]) -> None:
     """Counts, change points, states."""
-    if any(sensor["alarms"] for sensor in result["sensors"]):
+    if any(sensor["alarms"] or sensor["unusual"] for sensor in result["sensors"]):
         console.print()
     console.print(_counts(result), soft_wrap=True)
     if len(result["sensors"]) == 1:
@@ -108,7 +118,8 @@ def _counts(result: dict[str, Any]) -> str:
         parts.append(f"{missing} missing")
     if result["n_bad_rows"]:
         parts.append(f"{_several(result['n_bad_rows'], 'row')} set aside")
-    parts.append(_several(sum(len(sensor["alarms"]) for sensor in sensors), "alarm"))
+    parts.append(_several(sum(len(sensor["unusual"]) for sensor in sensors), "alarm"))
+    parts.append(_several(sum(len(sensor["alarms"]) for sensor in sensors), "announced change"))
     return f"{settings['model']}: {', '.join(parts)}{' (interrupted)' if result['is_interrupted'] else ''}"
 
 

@@ -128,6 +128,7 @@ class Sensor:
             "at": event.at, "line": line, "time": time,
             "index": event.index, "index_line": index_line, "index_time": index_time,
             "probability": event.probability, "low": event.low, "high": event.high, "state": event.state,
+            "return_period": event.return_period, "reasons": list(event.reasons),
         }  # fmt: skip
 
     def summary(self) -> dict[str, Any]:
@@ -143,7 +144,8 @@ class Sensor:
             "n_missing": self.n_missing,
             "settings": self.settings,
             "change_points": points,
-            "alarms": [alarm._asdict() for alarm in detector.announced_changes] if detector else [],
+            "alarms": [change._asdict() for change in detector.announced_changes] if detector else [],
+            "unusual": [episode._asdict() for episode in detector.unusual] if detector else [],
             "state": self._state(),
             "log_evidence": detector.log_evidence if detector else 0.0,
             "discarded": detector.discarded if detector else 0.0,

@@ -50,9 +50,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a number of a prior, such as emission.shape=2 or duration.scale=50; repeatable (default: scaled to the "
         f"first {_FIRST_VALUES} values of each sensor, which are waited for where a number needs them)",
     )  # fmt: skip
-    alarms = parser.add_argument_group("alarms")
+    alarms = parser.add_argument_group("alarms and changes")
     alarms.add_argument(
-        "--threshold", type=float, metavar="P", help="probability of a change that raises an alarm (default: 0.98)"
+        "--every", type=float, default=1000.0, metavar="N",
+        help="budget: at most one alarm in N rows of a sensor, on average (default: 1000)",
+    )  # fmt: skip
+    alarms.add_argument(
+        "--threshold", type=float, metavar="P", help="probability at which a change is announced (default: 0.98)"
     )
     alarms.add_argument("--lag", type=int, default=64, help="rows after which a change is settled (default: 64)")
     alarms.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default: 0)")
@@ -118,6 +122,8 @@ class _Recipe:
         _checks.whole("--seed", arguments.seed, 0)
         if arguments.threshold is not None and not 0.0 < arguments.threshold < 1.0:
             raise ValueError(f"--threshold must lie between 0 and 1, got {arguments.threshold:g}")
+        if not 100.0 <= arguments.every < math.inf:
+            raise ValueError(f"--every must be at least 100 rows, got {arguments.every:g}")
         self._arguments = arguments
         self._columns = tuple(columns) or ("value",)
         self._request = None
@@ -154,8 +160,13 @@ class _Recipe:
         if self._request is not None:
             model, settings = self._build(first if len(first) else self._two_rows())
         arguments = self._arguments
+        policy = hs.AlarmPolicy(every=arguments.every)
+        if arguments.threshold is not None:
+            policy = hs.AlarmPolicy(
+                threshold=arguments.threshold, retract=min(0.5, arguments.threshold), every=arguments.every
+            )
         detector = hs.OnlineDetector(
-            model, threshold=arguments.threshold, lag=arguments.lag, seed=arguments.seed, keep=_MOST_CHANGES
+            model, alarm_policy=policy, lag=arguments.lag, seed=arguments.seed, keep=_MOST_CHANGES
         )
         return detector, settings
 
@@ -214,7 +225,7 @@ def _make_result(
     """Everything, as --out writes it."""
     from ishsmm_stream import __version__
 
-    names = ("data", "sensor_column", "time_column", "model", "threshold", "lag", "seed")
+    names = ("data", "sensor_column", "time_column", "model", "every", "threshold", "lag", "seed")
     return {
         "settings": {
             **{name: getattr(arguments, name) for name in names},

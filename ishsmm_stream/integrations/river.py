@@ -22,12 +22,14 @@ _RECENT = 50
 class ChangePointDetector(base.DriftAndWarningDetector):
     """Drift in any numbers, by ``OnlineDetector``; for the errors of a classifier see ``ErrorRateDetector``.
 
-    A drift is detected at the observation at which an alarm is raised: where the probability of a change since the last
-    announced one first exceeds ``threshold``. There is a warning where the probability of such a change within the last
-    50 observations exceeds ``warning_threshold``; never together with a drift, as river's retraining classes expect.
+    A drift is detected at the observation at which a change is announced: where the probability of a change since the
+    last announced one first exceeds ``threshold``. There is a warning if the probability of such a change within the
+    last 50 observations exceeds ``warning_threshold``; never together with a drift, as river's retraining classes
+    expect.
     Nothing is forgotten after a drift: the detector goes on with what it has learned. NaN is a missing observation.
 
-    ``model``: "auto", or a model such as those that ``ishsmm_stream.ilr`` makes.
+    ``model``: "auto", or a model such as those that ``ishsmm_stream.ilr`` makes. ``signal``: "change", or "alarm" to
+    signal a drift when something is unusual for this stream, at most once in ``every`` observations on average.
 
     >>> import random
     >>> rng = random.Random(0)
@@ -40,7 +42,13 @@ class ChangePointDetector(base.DriftAndWarningDetector):
     """
 
     def __init__(
-        self, threshold: float = 0.98, warning_threshold: float = 0.5, model: Model | str = "auto", seed: int = 0
+        self,
+        threshold: float = 0.98,
+        warning_threshold: float = 0.5,
+        model: Model | str = "auto",
+        seed: int = 0,
+        signal: str = "change",
+        every: float = 1000.0,
     ) -> None:
         super().__init__()
         self.threshold = threshold
@@ -49,7 +57,9 @@ class ChangePointDetector(base.DriftAndWarningDetector):
         self.seed = seed
         if not 0.0 < _checks.number("warning_threshold", warning_threshold) < 1.0:
             raise ValueError(f"warning_threshold must lie between 0 and 1, got {warning_threshold!r}")
-        self._policy = AlarmPolicy(threshold=threshold, retract=min(0.5, threshold))
+        self.signal = _checks.one_of("signal", signal, ("change", "alarm"))
+        self.every = every
+        self._policy = AlarmPolicy(threshold=threshold, retract=min(0.5, threshold), every=every)
         self._reset()
 
     def _reset(self) -> None:
@@ -64,7 +74,8 @@ class ChangePointDetector(base.DriftAndWarningDetector):
     def update(self, x: float) -> None:
         """Take one observation in."""
         events = self._detector.update(x)
-        self._drift_detected = any(event.kind == "raised" for event in events)
+        kind = "alarm" if self.signal == "alarm" else "raised"
+        self._drift_detected = any(event.kind == kind for event in events)
         self._warning_detected = not self._drift_detected and self._change_probability() > self.warning_threshold
 
     def _change_probability(self) -> float:

@@ -1,11 +1,11 @@
-"""A change as incidents see it: its group, and when it was."""
+"""A change or an alarm as incidents see it: its group, and when it was."""
 
 from __future__ import annotations
 
 from datetime import datetime
 from typing import NamedTuple
 
-from service.messages import ChangeEvent, Member
+from service.messages import AlarmEvent, ChangeEvent, Member
 from service.readings import microseconds
 
 HOUR = 3_600_000_000  # all times are in microseconds since the epoch
@@ -28,7 +28,7 @@ class Change(NamedTuple):
         return self.onset // HOUR
 
 
-def group_of(event: ChangeEvent, label: str | None) -> str:
+def group_of(event: ChangeEvent | AlarmEvent, label: str | None) -> str:
     """The group that an event's sensor belongs to.
 
     A sensor without the label, or without a / in its name, has one too: its name up to the last /, which may be empty.
@@ -39,24 +39,28 @@ def group_of(event: ChangeEvent, label: str | None) -> str:
     return value if isinstance(value, str) else str(value).lower()
 
 
-def change_of(event: ChangeEvent, span: int) -> Change | None:
-    """The change that an event tells of; None where it has no time.
+def change_of(event: ChangeEvent | AlarmEvent, span: int) -> Change | None:
+    """Return the change or the alarm of an event; None if it has no time.
 
     A change further back than its sensor remembers has none of its own: it takes the earliest time that is known.
     """
-    onset_text = event.time or event.high.time or event.at.time
+    if isinstance(event, AlarmEvent):
+        low_text = high_text = onset_text = event.time or event.at.time
+    else:
+        onset_text = event.time or event.high.time or event.at.time
+        low_text, high_text = event.low.time, event.high.time
     if onset_text is None:
         return None
     onset = time_of(onset_text)
-    low = onset if event.low.time is None else time_of(event.low.time)
-    high = onset if event.high.time is None else time_of(event.high.time)
+    low = onset if low_text is None else time_of(low_text)
+    high = onset if high_text is None else time_of(high_text)
     member = Member(
         sensor=event.sensor,
         event=event.id,
         onset=onset_text,
-        low=event.low.time,
-        high=event.high.time,
-        probability=event.probability,
+        low=low_text,
+        high=high_text,
+        probability=None if isinstance(event, AlarmEvent) else event.probability,
     )
     return Change(
         onset,

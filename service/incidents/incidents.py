@@ -12,7 +12,7 @@ from msgspec.structs import replace
 from service.incidents.change import HOUR, Change, change_of, group_of, time_of
 from service.incidents.group import Group, Session, Windows
 from service.incidents.usual import HISTORIES, Usual
-from service.messages import MOST_MEMBERS, ChangeEvent, Incident, incident_id
+from service.messages import MOST_MEMBERS, AlarmEvent, ChangeEvent, Incident, incident_id
 from service.readings import rfc3339
 from service.settings import IncidentPolicy
 
@@ -84,11 +84,11 @@ class Incidents:
 
     # Events in
 
-    def observe(self, event: ChangeEvent) -> list[Incident]:
+    def observe(self, event: ChangeEvent | AlarmEvent) -> list[Incident]:
         """Take in one event."""
         return self.observe_many((event,))
 
-    def observe_many(self, events: Iterable[ChangeEvent]) -> list[Incident]:
+    def observe_many(self, events: Iterable[ChangeEvent | AlarmEvent]) -> list[Incident]:
         """Take in events: the incidents are those of one after the other, with fewer revisions on the way."""
         touched: set[str] = set()
         earliest = math.inf
@@ -102,7 +102,7 @@ class Incidents:
             self._raise_floor(min(self._events) + 1, reach=0)
         return revisions
 
-    def _take(self, event: ChangeEvent) -> Iterable[tuple[str, int]]:
+    def _take(self, event: ChangeEvent | AlarmEvent) -> Iterable[tuple[str, int]]:
         """Put the event in the place of its earlier revision. Yields the groups and hours that are concerned."""
         known = self._latest.get(event.id)
         if known is not None and known.revision >= event.revision:

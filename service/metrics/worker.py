@@ -74,7 +74,10 @@ class Metrics:
         self.dead_letters = counter(
             "ishsmm_dead_letters_total", "Records and readings set aside by reason, committed", "reason"
         )
-        self.events = counter("ishsmm_events_total", "Change-point events and notices by status, committed", "status")
+        self.events = counter("ishsmm_events_total", "Alarms, changes and notices by status, committed", "status")
+        self.promised = counter(
+            "ishsmm_alarms_promised_total", "Alarms that the sensors' budgets allow for the readings so far, committed"
+        )
         self.states = counter("ishsmm_states_total", "State records published, committed")
         self.snapshots = counter("ishsmm_snapshots_total", "States of sensors written to the changelog")
         self.changelog_bytes = counter("ishsmm_changelog_bytes_total", "Bytes of these states")
@@ -146,6 +149,7 @@ class Metrics:
         self._results["forwarded"].inc(counts.forwarded)
         self._results["rejected"].inc(counts.dead_letters)
         self.states.inc(counts.states)
+        self.promised.inc(counts.promised)
         for output in outputs:
             if output.kind == "dead_letters":
                 self._reasons[_read_letter(output.value).reason].inc()

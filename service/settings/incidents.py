@@ -1,8 +1,8 @@
-"""``[incidents]``: when changes of many sensors are one incident."""
+"""``[incidents]``: when alarms or changes of many sensors are one incident."""
 
 from __future__ import annotations
 
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
@@ -11,6 +11,8 @@ from msgspec import Meta
 class IncidentPolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Which sensors belong together, and how rarely chance may open an incident."""
 
+    # what incidents are made of
+    of: Literal["alarms", "changes"] = "alarms"
     # the label that names a sensor's group; None, or a sensor without it: its name up to the last /
     group_by: Annotated[str, Meta(min_length=1)] | None = None
     # in the whole fleet

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeGuard
 
 import msgspec
 
@@ -59,7 +59,7 @@ class View:
         self._books = books
         self._incidents = Incidents(settings.incidents)
         self._lock = threading.Lock()  # of the incidents
-        self._earlier: list[ChangeEvent] = []
+        self._earlier: list[ChangeEvent | AlarmEvent] = []
         self.opened = 0  # incidents, since the start
         self.on_incidents: Callable[[list[Incident]], None] = lambda revisions: None  # who else is told of them
         self._counted = (
@@ -77,7 +77,7 @@ class View:
         found = [Update("sensor", message.sensor)]
         if isinstance(message, Event):
             found.append(Update("event", (message, committed)))
-        if isinstance(message, ChangeEvent):
+        if self._counts_for_incidents(message):
             with self._lock:
                 found += self._incident_updates(self._incidents.observe(message))
         self.updates.add(*found)
@@ -85,8 +85,13 @@ class View:
     def take_earlier(self, message: messages.Message) -> None:
         """A message from before anybody follows; ``caught_up`` ends these."""
         self.fleet.take(message)
-        if isinstance(message, ChangeEvent):
+        if self._counts_for_incidents(message):
             self._earlier.append(message)
+
+    def _counts_for_incidents(self, message: messages.Message) -> TypeGuard[ChangeEvent | AlarmEvent]:
+        if self._settings.incidents.of == "changes":
+            return isinstance(message, ChangeEvent)
+        return isinstance(message, AlarmEvent) and message.status == "raised"
 
     def caught_up(self) -> None:
         """All earlier messages have been brought."""

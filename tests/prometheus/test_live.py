@@ -37,7 +37,12 @@ MODES = {
 }
 RULES = [
     {"match": "mode", "model": MODES, "detector": {"chains": 20}},
-    {"match": "boiler", "labels": {"critical": True}, "window": {"readings": 10}},
+    {
+        "match": "boiler",
+        "labels": {"critical": True},
+        "window": {"readings": 10},
+        "alarms": {"per_sensor": "60 per minute"},  # the least that there is: 1,000 readings
+    },
     {"match": "*", "time": {"silent_after_s": 40.0}, "window": {"readings": 10}},
 ]
 QUIET = "quiet"
@@ -165,10 +170,12 @@ def test_every_expression_has_a_series_and_every_alert_fires_and_resolves(tmp_pa
             assert prometheus.firing() == set()
 
             # a change, an incident, readings that are repeated, a sensor that says nothing
-            plant.level, plant.repeats = 12.0, 2
+            plant.level, plant.repeats = 100.0, 2
             plant.sensors.remove(QUIET)
             view.incidents(1, 1)
-            fires("IshsmmCriticalSensorChanged", "IshsmmIncidentOpen", "IshsmmRejectsSpiking")
+            fires(
+                "IshsmmCriticalSensorAlarm", "IshsmmCriticalSensorChanged", "IshsmmIncidentOpen", "IshsmmRejectsSpiking"
+            )
             fires("IshsmmSensorSilent", "IshsmmSensorsSilent")
             shown = get(scraped, "/metrics").body
             plant.sensors.append(QUIET)
