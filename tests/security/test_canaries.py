@@ -44,7 +44,16 @@ class Configured:
         table: dict[str, Any] = {
             "http": {"port": free_port()},
             "metrics": {"port": free_port()},
-            "sinks": [{"kind": "webhook", "name": "pager", "age": "publication", "attempts": 2, "backoff_s": 0.1}],
+            "sinks": [
+                {
+                    "kind": "webhook",
+                    "name": "pager",
+                    "age": "publication",
+                    "attempts": 2,
+                    "backoff_s": 0.1,
+                    "only": ["provisional"],
+                }
+            ],
             "alarms": {"false_alarms_per_day": 1000.0, "expected_sensors": 1},
         }
         if kafka:
