@@ -14,7 +14,7 @@ from service.api.backend import NotTaken
 from service.api.recent import RecentEvents
 from service.api.server import ApiServer
 from service.control import ControlBook
-from service.messages import ChangeEvent, Notice, Place, RunLength, Segment, State, StateRecord
+from service.messages import AlarmEvent, ChangeEvent, Notice, Place, RunLength, Segment, State, StateRecord
 from service.metrics import Metrics
 from service.names import NameBook
 from service.readings import rfc3339
@@ -41,6 +41,7 @@ def state_record(
     sensor: str = "a", index: int = 59, *, since: int = 0, state: int | None = None, visits: int = 1,
     level: float = 20.0, noise: float = 1.0, probability: float | None = 0.01, generation: int = 0,
     knows_since: bool = True, recent: list[list[float | None]] | None = None, labels: dict[str, Any] | None = None,
+    return_period: float | None = None, learning: int = 0,
 ) -> StateRecord:  # fmt: skip
     """A record after the reading ``index``; its state began at ``since``."""
     if recent is None:
@@ -52,7 +53,7 @@ def state_record(
             probability=0.99, parameters={"mean": level, "sd": noise}, visits=visits,
         ),
         run_length=RunLength(low=1, median=index - since + 1, high=index + 1),
-        change_probability=probability, n_states=1, recent=recent,
+        change_probability=probability, n_states=1, recent=recent, return_period=return_period, learning=learning,
     )  # fmt: skip
 
 
@@ -69,8 +70,23 @@ def change(
     )  # fmt: skip
 
 
-def notice(sensor: str = "a", kind: str = "silent") -> Notice:
-    return Notice(sensor=sensor, labels={}, generation=0, kind=kind, index=0, time=moment(60), why="why")
+def alarm(
+    sensor: str = "a", number: int = 0, *, index: int = 40, status: str = "raised", generation: int = 0,
+    reasons: tuple[str, ...] = ("level",), labels: dict[str, Any] | None = None,
+) -> AlarmEvent:  # fmt: skip
+    """An alarm that was raised at the reading ``index``, or cleared there."""
+    is_raised = status == "raised"
+    return AlarmEvent(
+        id=messages.alarm_id(sensor, generation, number), sensor=sensor, labels=labels or {}, generation=generation,
+        revision=int(not is_raised), status=status, index=index - 2, time=moment(index - 2), at=place(index),
+        return_period=1e6, return_period_s=1e6, frequency="about once in 12 days" if is_raised else "",
+        budget_s=604800.0, reasons=list(reasons), change=None,
+        summary="unusual level, about once in 12 days" if is_raised else "usual again",
+    )  # fmt: skip
+
+
+def notice(sensor: str = "a", kind: str = "silent", generation: int = 0) -> Notice:
+    return Notice(sensor=sensor, labels={}, generation=generation, kind=kind, index=0, time=moment(60), why="why")
 
 
 class MemoryRecords:

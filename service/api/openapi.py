@@ -58,8 +58,8 @@ STATUSES = (
     "raised", "cleared", "provisional", "confirmed", "relocated", "retracted", "silent", "back", "new_generation",
 )  # fmt: skip
 ORDERS = ("oldest", "newest")
-SORTS = ("name", "probability", "changed")
-ONLY = ("changed", "silent", "muted")
+SORTS = ("name", "unusual", "probability", "changed")
+ONLY = ("alarm", "changed", "silent", "muted")
 INCIDENT_STATUSES = ("open", "closed", "retracted")
 LARGEST = 2**63 - 1
 MOST_OFFSET = 10_000_000
@@ -150,8 +150,17 @@ def document(has_view: bool = False) -> dict[str, Any]:
 def _ways_to_look() -> list[dict[str, Any]]:
     return [
         _option("search", {"type": "string"}, "words that are all in the name or in the values of the labels"),
-        _option("sort", {"enum": list(SORTS)}, "name (unless told), the most probable change first, or the latest"),
-        _option("only", {"enum": list(ONLY)}, "those that changed lately, are silent, are muted"),
+        _option(
+            "sort",
+            {"enum": list(SORTS)},
+            "name (the default); unusual: open alarms first, then the most unusual; probability: the most probable "
+            "change first; changed: the latest change first",
+        ),
+        _option(
+            "only",
+            {"enum": list(ONLY)},
+            "only sensors that have an open alarm, changed in the last hour, are silent, or are muted",
+        ),
         _option("offset", {"type": "integer", "minimum": 0, "maximum": MOST_OFFSET}, "so many are left out in front"),
     ]
 
@@ -160,7 +169,7 @@ def _paths_of_the_view() -> dict[str, Any]:
     return {
         "/v1/sensors/{sensor}/history": {"get": {
             "operationId": "getHistory",
-            "summary": "A sensor's readings, states and changes, as far back as they are remembered",
+            "summary": "A sensor's readings, states, changes and alarms, as far back as they are remembered",
             "parameters": [_SENSOR],
             "responses": _responses(view.SensorHistory, 400, 401, 404, 429, 503),
         }},

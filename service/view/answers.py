@@ -36,10 +36,14 @@ class KnownChange(msgspec.Struct, frozen=True):
 
 
 class KnownAlarm(msgspec.Struct, frozen=True):
-    """An alarm as it was raised."""
+    """An alarm as it was raised, and whether it is open."""
 
     event: AlarmEvent
     acknowledged: Acknowledged | None
+    is_open: Annotated[bool, Meta(description="whether it is the sensor's open alarm")] = False
+    cleared: Annotated[str | None, Meta(description="when it was cleared; null: it is open, or that is not known")] = (
+        None
+    )
 
 
 class SensorHistory(msgspec.Struct, frozen=True, kw_only=True):
@@ -58,6 +62,10 @@ class SensorHistory(msgspec.Struct, frozen=True, kw_only=True):
     changes: Annotated[list[KnownChange], Meta(description="in the order in which they were first said")]
     muted_until: str | None
     alarms: Annotated[list[KnownAlarm], Meta(description="in the order in which they were raised")] = []
+    return_period: Annotated[
+        float | None, Meta(description="readings: how seldom the sensor does what its newest reading does")
+    ] = None
+    learning: Annotated[int, Meta(description="readings still to come before its habits are known")] = 0
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

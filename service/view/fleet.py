@@ -33,6 +33,7 @@ class Sensor:
         self.changed = 0  # when that was, milliseconds
         self.alarms: dict[str, AlarmEvent] = {}  # the raise of each, by id, the oldest first
         self.alarm: AlarmEvent | None = None  # the open one
+        self.cleared: dict[str, str | None] = {}  # by id: when an alarm was cleared
         self.is_silent = False
         self.history = History(history)
         self.text = name.casefold()  # what a search looks at
@@ -60,8 +61,21 @@ class Sensor:
             self.alarms[event.id] = event
             self.alarm = event
             while len(self.alarms) > MOST_ALARMS:
-                del self.alarms[next(iter(self.alarms))]
-        elif self.alarm is not None and self.alarm.id == event.id:
+                oldest = next(iter(self.alarms))
+                del self.alarms[oldest]
+                self.cleared.pop(oldest, None)
+            return
+        if event.id in self.alarms:
+            self.cleared[event.id] = event.at.time
+        if self.alarm is not None and self.alarm.id == event.id:
+            self.alarm = None
+
+    def take_notice(self, notice: Notice) -> None:
+        if notice.kind != "new_generation":
+            self.is_silent = notice.kind == "silent"
+        elif self.alarm is not None and self.alarm.generation < notice.generation:
+            # the detector that would have cleared it is gone
+            self.cleared[self.alarm.id] = notice.time
             self.alarm = None
 
     @property
@@ -116,8 +130,8 @@ class Fleet:
                 sensor.take_change(message)
             elif isinstance(message, AlarmEvent):
                 sensor.take_alarm(message)
-            elif isinstance(message, Notice) and message.kind != "new_generation":
-                sensor.is_silent = message.kind == "silent"
+            elif isinstance(message, Notice):
+                sensor.take_notice(message)
 
     def forget(self, sensor: str) -> None:
         """Keep nothing of a sensor."""

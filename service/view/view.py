@@ -312,7 +312,12 @@ class View:
             probabilities=list(history.probabilities),
             segments=[self._segment(sensor.name, one, numbers) for one in history.segments],
             changes=[answers.KnownChange(one, self._acknowledged(one.id)) for one in sensor.changes.values()],
-            alarms=[answers.KnownAlarm(one, self._acknowledged(one.id)) for one in sensor.alarms.values()],
+            alarms=[
+                answers.KnownAlarm(one, self._acknowledged(one.id), one is sensor.alarm, sensor.cleared.get(one.id))
+                for one in sensor.alarms.values()
+            ],
+            return_period=record.return_period,
+            learning=record.learning,
             muted_until=self._muted_until(sensor.name, _now()),
         )
 

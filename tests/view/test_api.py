@@ -12,7 +12,7 @@ import jsonschema
 import msgspec
 import pytest
 from http_helpers import get, request
-from view_helpers import START, STEP, ShownFleet, change, moment, notice, shown, state_record
+from view_helpers import START, STEP, ShownFleet, alarm, change, moment, notice, shown, state_record
 
 from service.api.openapi import document
 from service.api.session import LASTS, Session
@@ -131,6 +131,52 @@ def test_a_sensors_history(fleet, port):
     assert [(point[0], point[2]) for point in answer["probabilities"]] == [(START + 59_000, 60), (START + 119_000, 40)]
     assert not answer["states_return"]
     assert get(port, "/v1/sensors/a/history").problem == (404, "no_such_sensor")
+
+
+def test_the_most_unusual_sensors_come_first(fleet, port):
+    fleet.take(
+        state_record("a"), state_record("b", return_period=400.0), state_record("c", return_period=90.0),
+        state_record("d", learning=240), alarm("d"), state_record("e", return_period=5000.0),
+    )  # fmt: skip
+    answer = get(port, "/v1/sensors?sort=unusual").json
+    check("Sensors", answer)
+    assert [one["sensor"] for one in answer["sensors"]] == ["d", "e", "b", "a", "c"]
+    assert answer["sensors"][0]["alarm"]["frequency"] == "about once in 12 days"
+    assert (answer["sensors"][0]["learning"], answer["sensors"][1]["return_period"]) == (240, 5000.0)
+    assert [one["sensor"] for one in get(port, "/v1/sensors?only=alarm").json["sensors"]] == ["d"]
+    fleet.take(alarm("d", index=50, status="cleared"))
+    assert get(port, "/v1/sensors?only=alarm").json["total"] == 0
+
+
+def test_a_sensors_alarms(fleet, port):
+    fleet.take(state_record("a", return_period=400.0), alarm("a"), alarm("a", index=50, status="cleared"))
+    fleet.take(alarm("a", 1, index=55))
+    answer = get(port, "/v1/sensors/a/history").json
+    check("SensorHistory", answer)
+    assert [(one["event"]["at"]["index"], one["is_open"], one["cleared"]) for one in answer["alarms"]] == [
+        (40, False, moment(50)),
+        (55, True, None),
+    ]
+    assert (answer["return_period"], answer["learning"]) == (400.0, 0)
+    assert [one["event"]["id"] for one in get(port, "/v1/events?status=raised").json["events"]] == [
+        alarm("a").id,
+        alarm("a", 1).id,
+    ]
+
+
+def test_a_new_generation_ends_the_open_alarm(fleet, port):
+    fleet.take(state_record("a"), alarm("a"), notice("a", "new_generation", generation=1))
+    assert get(port, "/v1/sensors?only=alarm").json["total"] == 0
+    (known,) = get(port, "/v1/sensors/a/history").json["alarms"]
+    assert (known["is_open"], known["cleared"]) == (False, moment(60))
+
+
+def test_an_alarm_is_acknowledged(fleet, port):
+    fleet.take(state_record("a"), alarm("a"))
+    assert tell(port, "/v1/acknowledgements", {"id": alarm("a").id, "note": "us", "by": "ann"}).status == 200
+    assert get(port, "/v1/events").json["events"][0]["acknowledged"]["by"] == "ann"
+    assert get(port, "/v1/sensors").json["sensors"][0]["alarm"]["acknowledged"]["note"] == "us"
+    assert get(port, "/v1/sensors/a/history").json["alarms"][0]["acknowledged"]["by"] == "ann"
 
 
 def test_a_sensor_may_be_called_history(fleet, port):
