@@ -41,7 +41,7 @@ export const api = {
   sensors: (options) => request("GET", `/v1/sensors?${new URLSearchParams(options)}`),
   sensor: (name) => request("GET", `/v1/sensors/${pathOf(name)}`),
   history: (name) => request("GET", `/v1/sensors/${pathOf(name)}/history`),
-  events: (limit) => request("GET", `/v1/events?order=newest&limit=${limit}`),
+  events: (limit, status) => request("GET", `/v1/events?order=newest&limit=${limit}${status ? `&status=${status}` : ""}`),
   incidents: () => request("GET", "/v1/incidents"),
   mutes: () => request("GET", "/v1/mutes"),
   mute: (pattern, for_s, why, by) => request("POST", "/v1/mutes", { pattern, for_s, why, by }),

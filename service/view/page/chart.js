@@ -1,7 +1,8 @@
-// A sensor's past and near future: readings over the bands of its states, how probable changes are, the states in time.
+// A sensor's past and near future: readings over the bands of its states, alarms, how probable changes are, the states
+// in time.
 
 import { h, s } from "./dom.js";
-import { clock, number, percent, segmentName } from "./format.js";
+import { clock, number, percent, reasonWords, segmentName } from "./format.js";
 import { linear, roundNumbers, roundTimes } from "./scales.js";
 
 const LEFT = 56;
@@ -55,10 +56,12 @@ export function makeChart() {
     );
     const segment = model.segments.findLast((one, k) => startOf(model.segments, k, -Infinity) <= time);
     const chance = model.probabilities.findLast(([then]) => then <= time) ?? model.probabilities[0];
+    const alarm = model.alarms.find(({ event }) => event.at.time && nearest(model.readings, Date.parse(event.at.time)) === i);
     readout.replaceChildren(
       h("b", {}, values.map((value) => number(value, model.noise)).join(", ") + model.unit),
       `  at ${clock(time)}`, segment?.name ? `  ·  ${segment.name}` : "",
       chance ? `  ·  change within the window before: ${percent(chance[1])}` : "",
+      alarm ? h("span", { class: "alarm-words" }, `  ·  alarm: ${reasonWords(alarm.event)}`) : "",
     );
   }
 
@@ -174,6 +177,15 @@ function readingsPanel(parts, model, spans, { channel, channels, x, top, height,
     const level = segment.levels[channel];
     if (level === null || level === undefined) continue;
     parts.push(s("line", { class: `mean stroke-tone ${tone}`, x1: x(from), x2: x(to), y1: y(level), y2: y(level) }));
+  }
+  for (const { event } of model.alarms) {
+    const time = event.at.time && Date.parse(event.at.time);
+    if (!time || time < first || time > last) continue;
+    const at = x(time);
+    parts.push(s("g", { class: "alarm-mark" },
+      s("line", { class: "alarm-line", x1: at, x2: at, y1: top - 4, y2: top + height }),
+      s("path", { class: "alarm-flag", d: `M${at.toFixed(1)} ${top - 4}l11 5l-11 5Z` }),
+      s("title", {}, `Alarm at ${clock(time)}: ${event.summary}`)));
   }
   if (model.forecast) forecastZone(parts, model.forecast, { channel, y, top, height, end, width });
   parts.push(s("line", { class: "axis", x1: LEFT, x2: LEFT, y1: top, y2: top + height }));

@@ -65,7 +65,7 @@ export function askToMute(pattern) {
   span.value = 3600;
   const [why, whyRow] = field("Why", { maxlength: 500 });
   const [by, byRow] = byField();
-  const words = "What is found is still shown here. Webhooks and other sinks hear nothing of it.";
+  const words = "Alarms and changes still appear here. Webhooks and other sinks are not notified.";
   return ask("Mute", words, [whatRow, h("label", {}, "For", span), whyRow, byRow], "Mute", async () =>
     (await api.mute(what.value, Number(span.value), why.value.trim(), remembered(by))).done);
 }

@@ -83,3 +83,53 @@ export function segmentName(segment, unit) {
 export function statusWords(status) {
   return status.replace("_", " ");
 }
+
+export function seenWords({ by, note }) {
+  return `seen${by ? ` by ${by}` : ""}${note ? `: ${note}` : ""}`;
+}
+
+// How unusual a sensor is
+
+// Readings until a sensor's habits are known: LEARNING in ishsmm_stream.online.rarity.
+const LEARNING = 500;
+// The service does not tell more frequent behaviour apart either.
+const USUAL = 100;
+const REASONS = {
+  change: "changed", level: "unusual level", spike: "spike", louder: "noisier than usual",
+  quieter: "quieter than usual", stuck: "stuck at one value", drift: "slow drift",
+};
+
+export function reasonWords(alarm) {
+  return alarm.reasons.map((reason) => REASONS[reason] ?? reason).join(", ") || alarm.summary;
+}
+
+function rough(value) {
+  if (value >= 1e9) return "over a billion";
+  if (value >= 1e6) return `${Number((value / 1e6).toPrecision(2))} million`;
+  return count(Number(value.toPrecision(2)));
+}
+
+// A return period in readings, as words.
+export function rarityWords(period) {
+  return period > USUAL ? `1 in ${rough(period)} readings` : "usual";
+}
+
+export function frequencyWords(alarm) {
+  return alarm.frequency || (alarm.return_period ? rarityWords(alarm.return_period) : "");
+}
+
+export function learningWords(learning) {
+  return `${count(LEARNING - learning)} of ${count(LEARNING)} readings`;
+}
+
+const SPANS = [["year", 31557600], ["month", 2629800], ["week", 604800], ["day", 86400], ["hour", 3600], ["minute", 60], ["second", 1]];
+
+// As part of a sentence: "a week", "12 days".
+export function spanWords(seconds) {
+  for (const [name, size] of SPANS) {
+    const whole = Math.round(seconds / size);
+    if (whole === 1 && Math.abs(seconds / size - 1) < 0.05) return `${name === "hour" ? "an" : "a"} ${name}`;
+    if (seconds >= 1.95 * size) return `${count(whole)} ${name}s`;
+  }
+  return "a second";
+}

@@ -40,7 +40,7 @@ function showConnection(state) {
   setText(connection, state === "live" ? "live" : "reconnecting");
   connection.className = `pill ${state}`;
   banner.hidden = state === "live";
-  setText(banner, state === "live" ? "" : `The service cannot be reached. Shown is what was known at ${clock(Date.now())}. Trying again.`);
+  setText(banner, state === "live" ? "" : `The service cannot be reached. Showing data from ${clock(Date.now())}. Trying again.`);
 }
 
 startTheme(document.getElementById("theme"));

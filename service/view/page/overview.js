@@ -12,10 +12,12 @@ const ON_A_PAGE = 30;
 const REORDER_EVERY = 2000;
 const TYPING = 200;
 
-const SORTS = [["changed", "Latest change"], ["probability", "Changing now"], ["name", "Name"]];
+const SORTS = [["unusual", "Most unusual now"], ["changed", "Latest change"], ["probability", "Changing now"], ["name", "Name"]];
+
+const ONLY = [["", "All"], ["alarm", "Open alarms"], ["changed", "Changed in the last hour"], ["silent", "Silent"], ["muted", "Muted"]];
 
 // What was looked for stays while people look at a sensor.
-const asked = { search: "", sort: "changed", only: "", offset: 0 };
+const asked = { search: "", sort: "unusual", only: "", offset: 0 };
 
 export function makeOverview() {
   const rows = new Map();
@@ -31,6 +33,7 @@ export function makeOverview() {
 
   const stats = [
     makeStat("sensors", "sensors", ""),
+    makeStat("alarms", "open alarms", "alarm"),
     makeStat("changed", "changed in the last hour", "changed"),
     makeStat("silent", "silent", "silent"),
     makeStat("incidents", "open incidents", null),
@@ -44,7 +47,8 @@ export function makeOverview() {
   function showCounts(counts) {
     for (const { key, value, element } of stats) {
       setText(value, count(counts[key]));
-      element.classList.toggle("alarming", key === "incidents" && counts[key] > 0);
+      element.classList.toggle("alarming", key === "alarms" && counts[key] > 0);
+      element.classList.toggle("incident-open", key === "incidents" && counts[key] > 0);
       element.classList.toggle("absent", key === "silent" && counts[key] > 0);
     }
   }
@@ -54,7 +58,7 @@ export function makeOverview() {
   const search = h("input", { type: "search", placeholder: "Search sensors and labels  ( / )", "aria-label": "Search sensors and labels", value: asked.search });
   const sort = h("select", {}, SORTS.map(([value, words]) => h("option", { value }, words)));
   sort.value = asked.sort;
-  const only = h("select", {}, [["", "All"], ["changed", "Changed in the last hour"], ["silent", "Silent"], ["muted", "Muted"]].map(([value, words]) => h("option", { value }, words)));
+  const only = h("select", {}, ONLY.map(([value, words]) => h("option", { value }, words)));
   const body = h("tbody", {});
   const table = h(
     "table", { class: "fleet-table" }, h("caption", { class: "visually-hidden" }, "Sensors"),

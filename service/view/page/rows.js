@@ -1,14 +1,12 @@
 // A row of the fleet's table: made once, changed where something has changed.
 
 import { h, s, setClass, setText } from "./dom.js";
-import { ago, number, parts, percent, stateName, unitOf } from "./format.js";
+import { ago, clock, frequencyWords, learningWords, number, parts, percent, rarityWords, reasonWords, seenWords, span, stateName, unitOf } from "./format.js";
 import { spark } from "./spark.js";
-
-const LIKELY = 0.5;
-const SURE = 0.95;
 
 export const COLUMNS = [
   ["sensor", "Sensor"],
+  ["unusual", "Unusual now"],
   ["trend", "Trend"],
   ["level number", "Level ± noise"],
   ["now", "Changing now"],
@@ -21,8 +19,11 @@ export function addressOf(sensor) {
 
 export function makeRow(sensor) {
   const [path, own] = parts(sensor);
-  const link = h("a", { class: "sensor-link", href: addressOf(sensor), title: sensor }, h("span", { class: "quiet" }, path), own);
+  const link = h("a", { class: "sensor-link", href: addressOf(sensor), title: sensor }, path && h("span", { class: "path" }, path), own);
   const marks = h("span", { class: "marks" });
+  const unusual = h("span", {});
+  const unusualMore = h("small", {});
+  const alert = h("div", { class: "two-lines" }, unusual, unusualMore);
   const line = spark();
   const level = h("td", { class: "number" });
   const fill = s("rect", { class: "fill", height: 6, rx: 3 });
@@ -34,9 +35,9 @@ export function makeRow(sensor) {
   const status = h("span", {});
   const summary = h("span", {});
   const when = h("span", {});
-  const last = h("div", { class: "last-change" }, summary, h("small", {}, status, when));
+  const last = h("div", { class: "two-lines quiet" }, summary, h("small", {}, status, when));
   const element = h(
-    "tr", {}, h("td", {}, h("div", { class: "who" }, link, marks)), h("td", {}, line.drawing), level, h("td", {}, meter), h("td", {}, last),
+    "tr", {}, h("td", {}, h("div", { class: "who" }, link, marks)), h("td", {}, alert), h("td", {}, line.drawing), level, h("td", {}, meter), h("td", {}, last),
   );
   element.addEventListener("click", (event) => {
     if (!event.target.closest("a, button")) location.hash = addressOf(sensor);
@@ -48,7 +49,6 @@ export function makeRow(sensor) {
     line.draw(entry.spark);
     setText(level, entry.level === null ? "–" : `${number(entry.level, entry.noise)} ± ${number(entry.noise, entry.noise)}${unitOf(entry.labels)}`);
     const probability = entry.change_probability ?? 0;
-    setClass(meter, `meter${probability >= SURE ? " sure" : probability >= LIKELY ? " likely" : ""}`);
     fill.setAttribute("width", (52 * probability).toFixed(1));
     setText(meter.lastChild, percent(entry.change_probability));
     const chips = [
@@ -63,8 +63,13 @@ export function makeRow(sensor) {
     setClass(status, change ? `status ${change.status}` : "");
     setText(status, change ? change.status : "");
     setText(summary, change ? change.summary : "none seen");
-    setClass(summary, change ? "" : "quiet");
     last.title = change ? change.summary : "";
+    const { alarm } = entry;
+    setClass(element, alarm ? "has-alarm" : "");
+    const words = alarm ? reasonWords(alarm) : entry.learning > 0 ? "learning" : rarityWords(entry.return_period);
+    setClass(unusual, alarm ? "status raised" : entry.learning > 0 || words === "usual" ? "quiet" : "");
+    setText(unusual, words);
+    alert.title = alarm ? `${alarm.summary}${alarm.time ? `, since ${clock(Date.parse(alarm.time))}` : ""}` : "";
     tick();
   }
   // What the clock alone changes.
@@ -72,8 +77,13 @@ export function makeRow(sensor) {
     const change = entry?.change;
     setText(when, change ? [
       "", change.time && ago(Date.parse(change.time)), percent(change.probability),
-      change.acknowledged && `seen${change.acknowledged.by ? ` by ${change.acknowledged.by}` : ""}`,
+      change.acknowledged && seenWords({ by: change.acknowledged.by }),
     ].filter((part) => part !== null && part !== false).join(" · ") : "");
+    const alarm = entry?.alarm;
+    setText(unusualMore, alarm ? [
+      alarm.time && `for ${span((Date.now() - Date.parse(alarm.time)) / 1000)}`, frequencyWords(alarm),
+      alarm.acknowledged && seenWords({ by: alarm.acknowledged.by }),
+    ].filter(Boolean).join(" · ") : entry?.learning > 0 ? learningWords(entry.learning) : "");
   }
   return { element, show, tick };
 }

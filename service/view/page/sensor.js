@@ -3,18 +3,21 @@
 import { api } from "./api.js";
 import { makeChart, toneOf } from "./chart.js";
 import { askForName, askToAcknowledge, askToMute, askToUnmute } from "./dialogs.js";
-import { h, onceAFrame } from "./dom.js";
-import { ago, clock, count, number, parts, percent, span, stateName, unitOf } from "./format.js";
+import { h, onceAFrame, setText } from "./dom.js";
+import { ago, clock, count, frequencyWords, learningWords, number, parts, percent, rarityWords, reasonWords, seenWords, span, spanWords, stateName, unitOf } from "./format.js";
 
 // Milliseconds between two questions about the present.
 const ASK_EVERY = 2000;
-const MOST_CHANGES = 30;
+const MOST_ROWS = 30;
 const SWATCHES = [
   ["line", "reading", { class: "readings", x1: 0, x2: 18, y1: 5, y2: 5 }],
   ["rect", "state: mean and 90 % band", { class: "band fill-tone tone-a", width: 18, height: 10 }],
+  ["line", "alarm", { class: "alarm-line", x1: 9, x2: 9, y1: 0, y2: 10 }],
   ["line", "change, where it may be", { class: "change", x1: 9, x2: 9, y1: 0, y2: 10 }],
   ["line", "forecast", { class: "forecast-line", x1: 0, x2: 18, y1: 5, y2: 5 }],
 ];
+
+const several = (many, word) => `${count(many)} ${word}${many === 1 ? "" : "s"}`;
 
 export function makeSensor(name) {
   const [path, own] = parts(name);
@@ -23,15 +26,19 @@ export function makeSensor(name) {
   const mute = h("button", { type: "button", disabled: true }, "Mute…");
   const nameState = h("button", { type: "button", disabled: true, onclick: () => nameOf(posterior) }, "Name state…");
   const facts = h("dl", { class: "card facts" });
+  const alert = h("section", { class: "card open-alarm", "aria-label": "Open alarm", hidden: true });
+  const budget = h("span", { class: "quiet" });
+  const alarms = h("div", {});
   const changes = h("div", {});
   const states = h("div", {});
   const message = h("div", { class: "card empty", role: "status" }, "Loading…");
   const content = h(
     "div", { class: "sensor-view", hidden: true },
-    facts,
+    alert, facts,
     h("figure", { class: "card chart" },
       h("figcaption", { class: "chart-head" }, h("h2", {}, "Readings"), h("div", { class: "legend" }, SWATCHES.map(legend))),
       chart.element),
+    h("section", { class: "card below-chart", "aria-labelledby": "alarms-title" }, h("header", {}, h("h2", { id: "alarms-title" }, "Alarms"), budget), alarms),
     h("div", { class: "below" },
       h("section", { class: "card", "aria-labelledby": "changes-title" }, h("header", {}, h("h2", { id: "changes-title" }, "Changes")), changes),
       h("section", { class: "card", "aria-labelledby": "states-title" }, h("header", {}, h("h2", { id: "states-title" }, "States")), states)),
@@ -86,6 +93,7 @@ export function makeSensor(name) {
     showHead();
     showFacts();
     chart.draw(model());
+    showAlarms();
     showChanges();
     showStates();
   });
@@ -114,7 +122,9 @@ export function makeSensor(name) {
     const [level, noise] = [segment?.levels[0], segment?.noises[0]];
     const since = segment?.since ?? (state?.since.time ? Date.parse(state.since.time) : null);
     const newest = Date.parse(posterior.time);
+    const { learning } = history;
     facts.replaceChildren(
+      fact("Unusual now", learning > 0 ? "learning" : rarityWords(history.return_period), learning > 0 ? learningWords(learning) : "newest reading"),
       fact("State", state ? stateName(state) : "learning", state ? `${percent(state.probability)} sure · ${count(posterior.n_states)} known` : null),
       fact("Level", level === undefined || level === null ? "–" : number(level, noise) + unit, noise ? `noise ± ${number(noise, noise)}${unit}` : null),
       fact("In this state", run ? `${count(run.median)} readings` : "–",
@@ -136,31 +146,62 @@ export function makeSensor(name) {
     const noise = history.segments.at(-1)?.noises[0];
     const words = readings.length
       ? `Readings of ${name} from ${clock(readings[0][0])} to ${clock(readings.at(-1)[0])}, ` +
-        `now ${number(readings.at(-1)[1], noise)}${unit}. ${standing.length} changes, listed below.`
+        `now ${number(readings.at(-1)[1], noise)}${unit}. ${several(history.alarms.length, "alarm")} and ${several(standing.length, "change")}, listed below.`
       : `No readings of ${name}`;
     return {
-      readings, segments: history.segments, probabilities: history.probabilities, changes: standing,
+      readings, segments: history.segments, probabilities: history.probabilities, changes: standing, alarms: history.alarms,
       forecast: posterior.forecast, statesReturn: history.states_return, unit, noise, words,
     };
   }
 
+  function acknowledgement({ event, acknowledged }) {
+    if (acknowledged) return h("span", { class: "quiet" }, seenWords({ by: acknowledged.by }));
+    if (event.status === "retracted") return null;
+    return h("button", { type: "button", class: "small", "aria-label": `Acknowledge ${event.summary}`, onclick: async () => {
+      if (await askToAcknowledge(event)) load(true);
+    } }, "Acknowledge");
+  }
+
+  function showAlarms() {
+    const known = [...history.alarms].reverse().slice(0, MOST_ROWS);
+    const open = known.find((alarm) => alarm.is_open);
+    const promise = known.find(({ event }) => event.budget_s)?.event.budget_s;
+    alert.hidden = !open;
+    if (open) {
+      const raised = open.event.at.time && Date.parse(open.event.at.time);
+      alert.replaceChildren(
+        h("div", {}, h("span", { class: "status raised" }, reasonWords(open.event)),
+          h("span", { class: "quiet" }, [frequencyWords(open.event), raised && `since ${clock(raised)}`].filter(Boolean).join(" · "))),
+        acknowledgement(open),
+      );
+    }
+    setText(budget, promise ? `Budget: at most one alarm in ${spanWords(promise)}, on average` : "");
+    if (!known.length) return alarms.replaceChildren(h("p", { class: "empty short" }, "No alarms."));
+    const head = ["Raised", "Status", "Reasons", "How often", ""].map((words) => h("th", { scope: "col" }, words || h("span", { class: "visually-hidden" }, "Acknowledgement")));
+    alarms.replaceChildren(h("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": "Table of alarms" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, known.map(alarmRow)))));
+  }
+
+  function alarmRow(alarm) {
+    const { event, cleared, is_open: isOpen } = alarm;
+    const raised = event.at.time && Date.parse(event.at.time);
+    const lasted = raised && cleared ? ` after ${span((Date.parse(cleared) - raised) / 1000)}` : "";
+    return h("tr", {}, h("td", {}, raised ? clock(raised) : "–"),
+      h("td", {}, h("span", { class: `status ${isOpen ? "raised" : "cleared"}` }, isOpen ? "open" : `cleared${lasted}`)),
+      h("td", {}, reasonWords(event)), h("td", {}, frequencyWords(event)), h("td", {}, acknowledgement(alarm)));
+  }
+
   function showChanges() {
-    const known = [...history.changes].reverse().slice(0, MOST_CHANGES);
-    if (!known.length) return changes.replaceChildren(h("p", { class: "empty" }, "No change has been found."));
+    const known = [...history.changes].reverse().slice(0, MOST_ROWS);
+    if (!known.length) return changes.replaceChildren(h("p", { class: "empty short" }, "No changes."));
     const head = ["When", "Status", "What", "Probability", ""].map((words, i) => h("th", { scope: "col", class: i === 3 ? "number" : null }, words || h("span", { class: "visually-hidden" }, "Acknowledgement")));
     changes.replaceChildren(h("div", { class: "table-box", tabindex: 0, role: "region", "aria-label": "Table of changes" }, h("table", {}, h("thead", {}, h("tr", {}, head)), h("tbody", {}, known.map(changeRow)))));
   }
 
-  function changeRow({ event, acknowledged }) {
+  function changeRow(change) {
+    const { event } = change;
     const time = event.time ?? event.high.time ?? event.at.time;
-    const action = acknowledged
-      ? h("span", { class: "quiet" }, `seen${acknowledged.by ? ` by ${acknowledged.by}` : ""}`)
-      : event.status === "retracted" ? null
-      : h("button", { type: "button", class: "small", "aria-label": `Acknowledge ${event.summary}`, onclick: async () => {
-        if (await askToAcknowledge(event)) load(true);
-      } }, "Acknowledge");
     return h("tr", {}, h("td", {}, time ? clock(Date.parse(time)) : "–"), h("td", {}, h("span", { class: `status ${event.status}` }, event.status)),
-      h("td", {}, event.summary), h("td", { class: "number" }, percent(event.probability)), h("td", {}, action));
+      h("td", {}, event.summary), h("td", { class: "number" }, percent(event.probability)), h("td", {}, acknowledgement(change)));
   }
 
   function showStates() {
@@ -171,9 +212,9 @@ export function makeSensor(name) {
       const known = seen.get(key) ?? { visits: 0, lasted: 0 };
       seen.set(key, { segment, tone: toneOf(segment, i, history.states_return), visits: known.visits + 1, lasted: known.lasted + Math.max(0, segment.until - begins) });
     });
-    if (!seen.size) return states.replaceChildren(h("p", { class: "empty" }, "No state is known yet."));
+    if (!seen.size) return states.replaceChildren(h("p", { class: "empty short" }, "No state is known yet."));
     const head = [["State"], ["Level", "number"], ["Noise", "number"], ["Time in it", "number"]].map(([words, kind]) => h("th", { scope: "col", class: kind }, words));
-    const rows = [...seen.values()].reverse().slice(0, MOST_CHANGES).map(({ segment, tone, visits, lasted }) => {
+    const rows = [...seen.values()].reverse().slice(0, MOST_ROWS).map(({ segment, tone, visits, lasted }) => {
       const label = h("button", { type: "button", class: "plain small state-name", title: "Name this state", onclick: () => nameOf(posterior, segment) },
         h("span", { class: `swatch toned ${tone}` }), stateName(segment));
       const noise = segment.noises[0];
