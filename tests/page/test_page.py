@@ -12,7 +12,9 @@ from axe_playwright_python.sync_playwright import Axe
 from embedded_helpers import Process
 from http_helpers import post
 from playwright.sync_api import expect
-from view_helpers import ShownFleet, change, notice, shown, state_record
+from view_helpers import ShownFleet, alarm, change, notice, shown, state_record
+
+from ishsmm_stream.online.rarity import LEARNING
 
 RULES = [{"match": "*", "window": {"readings": 10}, "labels": {"unit": "°C"}}]
 NAMES = ("north/boiler-1/temperature", "north/boiler-2/temperature", "south/pump-1/flow")
@@ -62,6 +64,9 @@ def test_the_page_shows_the_sensors_and_a_change_as_it_is_found(service, open_pa
     page = open_page(service.port)
     is_live(page)
     expect(rows(page)).to_have_count(3)
+    expect(page.get_by_label("Sort by")).to_have_value("unusual")
+    expect(rows(page).first).to_contain_text(f"learning200 of {LEARNING} readings")
+    page.get_by_label("Sort by").select_option("changed")
     expect(page.locator(".stat").first).to_contain_text("3")
     expect(page.locator(".feed li")).to_have_count(0)
     plant.send(30, flow=35.0)
@@ -108,7 +113,7 @@ def test_people_mute_acknowledge_and_name_a_state_and_it_outlives_a_restart(serv
     page.get_by_label("Name", exact=True).fill("full load")
     page.get_by_label("Your name").fill("ann")
     page.get_by_role("button", name="Save").click()
-    expect(page.locator(".facts dd").first).to_contain_text("full load", timeout=10_000)
+    expect(page.locator(".facts")).to_contain_text("full load", timeout=10_000)
     page.get_by_role("button", name=re.compile("^Acknowledge level")).first.click()
     page.get_by_label("Note").fill("it was us")
     expect(page.get_by_label("Your name")).to_have_value("ann")  # remembered
@@ -120,7 +125,7 @@ def test_people_mute_acknowledge_and_name_a_state_and_it_outlives_a_restart(serv
     assert service.stop() == 0
     service.start()
     page.reload()
-    expect(page.locator(".facts dd").first).to_contain_text("full load", timeout=15_000)
+    expect(page.locator(".facts")).to_contain_text("full load", timeout=15_000)
     expect(page.locator(".below")).to_contain_text("seen by ann")
     page.get_by_role("button", name="Unmute…").click()
     page.get_by_role("dialog").get_by_role("button", name="Unmute").click()
@@ -166,10 +171,152 @@ def busy_fleet():
         fleet.take(change(f"south/pump-{i}", index=80 + i))
     for kind in ("silent", "back", "new_generation", "silent"):
         fleet.take(notice("north/boiler-5/temperature", kind))
+    unusual = "north/boiler-1/temperature"
+    fleet.take(alarm(unusual, index=20, reasons=("spike",)), alarm(unusual, index=31, status="cleared"))
+    fleet.take(alarm(unusual, 1, index=84), alarm("north/boiler-9/temperature", index=100))
+    fleet.take(state_record("north/boiler-6/temperature", index=120, since=80, learning=240))
+    fleet.take(state_record("north/boiler-8/temperature", index=120, since=80, return_period=412.0))
+    fleet.desk.acknowledge(alarm("north/boiler-9/temperature").id, "on it", "ann")
     fleet.desk.mute("north/boiler-7/*", 3600, "oil", "ann")
     fleet.desk.name("north/boiler-1/temperature", 0, 80, "full load", "ann")
     fleet.desk.acknowledge(change("north/boiler-1/temperature").id, "us", "ann")
     return fleet
+
+
+ALARM_COLOUR = "rgb(179, 38, 30)"
+CLEARED_COLOUR = "rgb(26, 116, 66)"
+
+
+def painted(page, colour):
+    """What has a colour, as text, line or area: the classes of the elements."""
+    return page.evaluate(
+        """colour => [...document.querySelectorAll("body *")].filter((element) => {
+            const style = getComputedStyle(element);
+            const used = element.closest("svg")
+                ? [style.stroke, style.fill] : [style.color, style.borderTopColor, style.backgroundColor];
+            return element.checkVisibility() && used.includes(colour);
+        }).map((element) => element.getAttribute("class"))""",
+        colour,
+    )
+
+
+def test_an_alarm_is_shown_everywhere_and_acknowledged(serve, open_page):
+    fleet = ShownFleet()
+    fleet.take(state_record("a/x", return_period=300.0), state_record("b/y"))
+    page = open_page(serve(fleet), color_scheme="light")
+    expect(rows(page)).to_have_count(2)
+    alarms = page.locator(".stat", has_text="open alarms")
+    expect(alarms).to_contain_text("0")
+    assert painted(page, ALARM_COLOUR) == []
+    fleet.take(alarm("b/y"))
+    expect(alarms).to_contain_text("1", timeout=10_000)
+    expect(alarms.locator("b")).to_have_css("color", ALARM_COLOUR)
+    expect(rows(page).first).to_contain_text("b/y", timeout=10_000)
+    expect(rows(page).first).to_contain_text("about once in 12 days")
+    expect(rows(page).first.locator(".status")).to_have_text("unusual level")
+    expect(rows(page).first.locator(".status")).to_have_css("color", ALARM_COLOUR)
+    item = page.locator(".feed li")
+    expect(item.locator(".status")).to_have_text("Alarm")
+    expect(item.locator(".status")).to_have_css("color", ALARM_COLOUR)
+    expect(item).to_contain_text("unusual level")
+    assert {"status raised", "what"} <= set(painted(page, ALARM_COLOUR))
+    alarms.click()
+    expect(rows(page)).to_have_count(1)
+    item.get_by_role("button", name="Acknowledge").click()
+    page.get_by_label("Your name").fill("ann")
+    page.get_by_role("dialog").get_by_role("button", name="Acknowledge").click()
+    expect(item).to_contain_text("seen by ann", timeout=10_000)
+    expect(rows(page).first).to_contain_text("seen by ann", timeout=10_000)
+    fleet.take(alarm("b/y", index=55, status="cleared"))
+    expect(item.locator(".status")).to_have_text("Alarm cleared", timeout=10_000)
+    expect(item.locator(".status")).to_have_css("color", CLEARED_COLOUR)
+    expect(item).to_contain_text("unusual level")  # what it was
+    expect(item).to_contain_text("lasted 15 s")
+    expect(alarms).to_contain_text("0", timeout=10_000)
+    expect(page.locator(".empty").first).to_contain_text("No sensor matches", timeout=10_000)
+
+
+def test_the_sensor_page_marks_and_lists_alarms(serve, open_page):
+    fleet = ShownFleet()
+    fleet.take(state_record("a", return_period=51_234.0), alarm("a", index=20, reasons=("spike", "louder")))
+    fleet.take(alarm("a", index=31, status="cleared"), alarm("a", 1, index=50))
+    page = open_page(serve(fleet), sensor_place("a"), color_scheme="light")
+    expect(page.locator(".plot .alarm-mark")).to_have_count(2)
+    expect(page.locator(".plot .alarm-line").first).to_have_css("stroke", ALARM_COLOUR)
+    expect(page.locator(".plot svg")).to_have_attribute("aria-label", re.compile("2 alarms and 0 changes"))
+    expect(page.locator(".facts")).to_contain_text("1 in 51,000 readings")
+    section = page.get_by_role("region", name="Alarms", exact=True)
+    expect(section).to_contain_text("at most one alarm in a week")
+    newest, oldest = section.locator("tbody tr").all()
+    expect(newest).to_contain_text("open")
+    expect(newest).to_contain_text("about once in 12 days")
+    expect(oldest).to_contain_text("cleared after 11 s")
+    expect(oldest).to_contain_text("spike, noisier than usual")
+    page.locator(".plot").focus()
+    page.keyboard.press("End")
+    for _ in range(9):
+        page.keyboard.press("ArrowLeft")
+    expect(page.locator(".readout")).to_contain_text("alarm: unusual level")
+    open_alarm = page.get_by_role("region", name="Open alarm")
+    expect(open_alarm).to_contain_text("unusual level")
+    open_alarm.get_by_role("button", name="Acknowledge").press("Enter")
+    page.get_by_label("Your name").fill("ann")
+    page.keyboard.press("Enter")
+    expect(open_alarm).to_contain_text("seen by ann", timeout=10_000)
+    expect(newest).to_contain_text("seen by ann")
+    fleet.take(alarm("a", 1, index=58, status="cleared"), state_record("a", index=60))
+    expect(open_alarm).to_be_hidden(timeout=10_000)
+    expect(newest).to_contain_text("cleared after 8 s")
+
+
+@pytest.mark.parametrize("status", ["provisional", "confirmed", "relocated"])
+def test_a_change_alone_is_not_red(serve, open_page, status):
+    fleet = ShownFleet()
+    fleet.take(state_record("a"), state_record("a", index=119, since=80, level=26.0, probability=0.999))
+    fleet.take(change("a", index=80, status=status))
+    port = serve(fleet)
+    page = open_page(port, color_scheme="light")
+    expect(rows(page).first).to_contain_text(status)
+    expect(page.locator(".feed li")).to_contain_text(status)
+    assert painted(page, ALARM_COLOUR) == []
+    page.goto(f"http://127.0.0.1:{port}/{sensor_place('a')}")
+    expect(page.locator(".plot .knob")).to_have_count(1)
+    # the chart's legend has the mark of an alarm
+    assert painted(page, ALARM_COLOUR) == ["alarm-line"]
+
+
+def test_the_events_can_be_alarms_only(serve, open_page):
+    fleet = ShownFleet()
+    fleet.take(state_record("a"), alarm("a"), *(change("a", i, index=41 + i) for i in range(200)))
+    page = open_page(serve(fleet))
+    expect(page.locator(".feed li")).to_have_count(60)
+    expect(page.locator(".feed .alarm")).to_have_count(0)  # too long ago
+    page.get_by_role("button", name="Alarms only").press("Enter")
+    expect(page.locator(".feed li")).to_have_count(1)
+    expect(page.locator(".feed .alarm")).to_have_count(1)
+    fleet.take(change("a", 201), alarm("a", index=50, status="cleared"))
+    expect(page.locator(".feed .alarm.cleared")).to_contain_text("unusual level", timeout=10_000)
+    expect(page.locator(".feed li")).to_have_count(1)
+    page.locator(".sensor-link").click()
+    page.get_by_role("link", name="← Fleet").click()
+    expect(page.get_by_role("button", name="Alarms only")).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".feed li")).to_have_count(1)
+    page.get_by_role("button", name="All", exact=True).click()
+    expect(page.locator(".feed .change")).not_to_have_count(0)
+
+
+def test_how_unusual_a_sensor_is_stands_in_words(serve, open_page):
+    periods = {None: "usual", 99.0: "usual", 412.0: "1 in 410 readings", 51_234.0: "1 in 51,000 readings"}
+    periods |= {2.34e6: "1 in 2.3 million readings", 4e12: "rarer than 1 in a billion"}
+    fleet = ShownFleet()
+    for i, period in enumerate(periods):
+        fleet.take(state_record(f"s{i}", return_period=period))
+    fleet.take(state_record("t", learning=LEARNING - 260))
+    page = open_page(serve(fleet))
+    page.get_by_label("Sort by").select_option("name")
+    expect(rows(page)).to_have_count(len(periods) + 1)
+    for row, words in zip(rows(page).all(), [*periods.values(), f"learning260 of {LEARNING} readings"], strict=True):
+        expect(row.locator("td").nth(1)).to_have_text(words)
 
 
 def violations(page):
@@ -184,11 +331,13 @@ def test_everybody_can_use_it(serve, open_page, picture, scheme):
     expect(rows(page)).to_have_count(12)
     expect(page.locator(".incident")).to_have_count(1)
     page.locator(".incident summary").click()
+    expect(page.locator(".has-alarm")).to_have_count(2)
     picture(page, f"fleet-{scheme}")
     assert violations(page) == []
     page.goto(f"http://127.0.0.1:{port}/{sensor_place('north/boiler-1/temperature')}")
     expect(page.locator(".plot .mean")).to_have_count(2)
-    expect(page.locator(".facts dd").first).to_contain_text("full load")
+    expect(page.locator(".facts")).to_contain_text("full load")
+    expect(page.locator(".plot .alarm-mark")).to_have_count(2)
     picture(page, f"sensor-{scheme}")
     assert violations(page) == []
     page.get_by_role("button", name="Mute…").click()

@@ -104,13 +104,13 @@ export function reasonWords(alarm) {
 }
 
 function rough(value) {
-  if (value >= 1e9) return "over a billion";
   if (value >= 1e6) return `${Number((value / 1e6).toPrecision(2))} million`;
   return count(Number(value.toPrecision(2)));
 }
 
 // A return period in readings, as words.
 export function rarityWords(period) {
+  if (period >= 1e9) return "rarer than 1 in a billion";
   return period > USUAL ? `1 in ${rough(period)} readings` : "usual";
 }
 
