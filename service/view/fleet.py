@@ -80,9 +80,12 @@ class Sensor:
 
     @property
     def unusual(self) -> tuple[float, float]:
-        """How unusual it is now: the time of an open alarm, then the return period of its newest reading."""
+        """How unusual it is now: the time of an open alarm, then the return period of its newest reading.
+
+        While its habits are being learned, nothing is unusual.
+        """
         raised = 0.0 if self.alarm is None or self.alarm.at.time is None else float(milliseconds(self.alarm.at.time))
-        period = None if self.state is None else self.state.return_period
+        period = None if self.state is None or self.state.learning else self.state.return_period
         # what a sensor does more often than once in 100 readings is not told apart
         return raised, max(period or 0.0, 100.0)
 

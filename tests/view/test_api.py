@@ -136,13 +136,14 @@ def test_a_sensors_history(fleet, port):
 def test_the_most_unusual_sensors_come_first(fleet, port):
     fleet.take(
         state_record("a"), state_record("b", return_period=400.0), state_record("c", return_period=90.0),
-        state_record("d", learning=240), alarm("d"), state_record("e", return_period=5000.0),
+        state_record("d"), alarm("d"), state_record("e", return_period=5000.0),
+        state_record("f", return_period=1e6, learning=240),
     )  # fmt: skip
     answer = get(port, "/v1/sensors?sort=unusual").json
     check("Sensors", answer)
-    assert [one["sensor"] for one in answer["sensors"]] == ["d", "e", "b", "a", "c"]
+    assert [one["sensor"] for one in answer["sensors"]] == ["d", "e", "b", "a", "c", "f"]
     assert answer["sensors"][0]["alarm"]["frequency"] == "about once in 12 days"
-    assert (answer["sensors"][0]["learning"], answer["sensors"][1]["return_period"]) == (240, 5000.0)
+    assert (answer["sensors"][5]["learning"], answer["sensors"][1]["return_period"]) == (240, 5000.0)
     assert [one["sensor"] for one in get(port, "/v1/sensors?only=alarm").json["sensors"]] == ["d"]
     fleet.take(alarm("d", index=50, status="cleared"))
     assert get(port, "/v1/sensors?only=alarm").json["total"] == 0
