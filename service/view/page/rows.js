@@ -4,6 +4,9 @@ import { h, s, setClass, setText } from "./dom.js";
 import { ago, clock, frequencyWords, learningWords, number, parts, percent, rarityWords, reasonWords, seenWords, span, stateName, unitOf } from "./format.js";
 import { spark } from "./spark.js";
 
+// A return period in readings. A large fleet always has some sensors below it.
+const NOTABLE = 1000;
+
 export const COLUMNS = [
   ["sensor", "Sensor"],
   ["unusual", "Unusual now"],
@@ -67,7 +70,7 @@ export function makeRow(sensor) {
     const { alarm } = entry;
     setClass(element, alarm ? "has-alarm" : "");
     const words = alarm ? reasonWords(alarm) : entry.learning > 0 ? "learning" : rarityWords(entry.return_period);
-    setClass(unusual, alarm ? "status raised" : entry.learning > 0 || words === "usual" ? "quiet" : "");
+    setClass(unusual, alarm ? "status raised" : entry.learning > 0 || !(entry.return_period >= NOTABLE) ? "quiet" : "");
     setText(unusual, words);
     alert.title = alarm ? `${alarm.summary}${alarm.time ? `, since ${clock(Date.parse(alarm.time))}` : ""}` : "";
     tick();
