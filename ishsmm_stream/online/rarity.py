@@ -7,8 +7,8 @@ something like this about once in N readings", whatever its noise. Nothing here 
 moving average (EWMA), *local* a faster one. Three levels of a ladder look at single readings and at means of 32 and of
 1,024 readings, so that budgets from a thousand to a million readings are served by one tracker:
 
-    level 0        |EWMA_f(v) - habit| for f = 1, .3, .1, .03, .01; |e|, |EWMA_.1(e)|; EWMA_f(|e|) for f = .1, .03;
-                   the length of a run of equal values; |EWMA_f(v) - local| for f = .3, .1, .03
+    level 0        |EWMA_f(v) - habit| for f = 1, .3, .1, .03, .01; |e|; EWMA_f(|e|) for f = .1, .03; the length of a
+                   run of equal values; |EWMA_f(v) - local| for f = .3, .1, .03
     levels 1, 2    |EWMA_f(v) - habit| for f = 1, .3, .1; |EWMA_f(v) - local| for f = 1, .3; EWMA_.3(mean |e|)
 
 **Surprise.** Each statistic has a histogram of its own past with bins of a quarter octave, in which old values fade.
@@ -33,7 +33,7 @@ LEVELS = 3
 BLOCK = 32  # readings of a block of level 1, and blocks of level 1 in one of level 2
 BINS = 56  # of a histogram, four per octave
 # Histograms of level 0, in this order; then those of levels 1 and 2.
-HABIT, RESIDUAL, LOUDNESS, RUN, LOCAL, _LEVEL_0 = 0, 5, 7, 9, 10, 13
+HABIT, RESIDUAL, LOUDNESS, RUN, LOCAL, _LEVEL_0 = 0, 5, 6, 8, 9, 12
 BLOCK_HABIT, BLOCK_LOCAL, BLOCK_LOUDNESS, _LEVEL_1 = 0, 3, 5, 6
 HISTOGRAMS = _LEVEL_0 + 2 * _LEVEL_1
 
@@ -59,6 +59,7 @@ _NO_SURPRISE = 0.2  # with this surprise
 _TAIL_SHARE, _TAIL_LEAST = 0.02, 10.0  # the top of a histogram that the Pareto tail is fitted to
 _TAIL_PRIOR = 20.0  # shrinks the shape of a tail towards an exponential one
 _LARGEST_SHAPE = 0.4
+_RUN_EXCESS = 2.0  # least mean excess of a run: coarse readings often repeat
 _SOFT_LIMIT, _HARD_LIMIT = 5.0, 9.0  # surprise beyond the first counts half, and never more than the second
 # Offsets of kinds
 _ONE_SIDED = 0.8
@@ -87,14 +88,14 @@ class _Ladder(NamedTuple):
 READINGS = _Ladder(100.0, 1e4, 1e5, 400.0)
 _BLOCKS = _Ladder(30.0, 3e3, 3e3, 200.0)
 
-# Numbers of a channel. Averages of level 0: of v by five factors, of e, of |e| by two factors; of a block level: of v
-# by three factors, of |e|.
-_V, _E, _ABS_E, _HABIT, _LOCAL = 0, 5, 6, 8, 9
-_FIT = 10  # AR(1): weight, mean before, mean, variance before, covariance
-_PREVIOUS, _RUN = 15, 16
+# Numbers of a channel. Averages of level 0: of v by five factors, of |e| by two factors; of a block level: of v by
+# three factors, of |e|.
+_V, _ABS_E, _HABIT, _LOCAL = 0, 5, 7, 8
+_FIT = 9  # AR(1): weight, mean before, mean, variance before, covariance
+_PREVIOUS, _RUN = 14, 15
 _B_V, _B_ABS_E, _B_HABIT, _B_LOCAL, _B_SUM, _B_ABS_SUM, _B_COUNT = 0, 3, 4, 5, 6, 7, 8
 _B_SIZE = 9
-_BLOCKS_AT = 17
+_BLOCKS_AT = 16
 SEEN_AT = _BLOCKS_AT + 2 * _B_SIZE  # steps seen of each level, and the next ones likewise
 _AGE_AT = SEEN_AT + LEVELS  # steps since histograms were last halved,
 _RECORD_AGE_AT = _AGE_AT + LEVELS  # and since the record was
@@ -404,7 +405,7 @@ def _rank(numbers, histograms, sums, first, count, level, loudness, memory):
         bins, own = histograms[first + i], sums[first + i]
         value = numbers[_STATISTIC_AT + i]
         number = bin_number(value) if value > 0.0 else _NO_BIN
-        least_excess = 0.5 if level == 0 and i == RUN else 0.0
+        least_excess = _RUN_EXCESS if level == 0 and i == RUN else 0.0
         numbers[_SURPRISE_AT + i] = _surprise(bins, own, number, value, least_excess)
         if loudness <= i < loudness + quiets:
             quiet += _quiet_surprise(bins, own, number)
@@ -438,7 +439,6 @@ def _observe_reading(numbers, histograms, sums, record, value, memory):
     numbers[_PREVIOUS] = value
     for i in range(5):
         numbers[_V + i] += _FACTORS[i] * (value - numbers[_V + i])
-    numbers[_E] += 0.1 * (residual - numbers[_E])
     share = 1.0 / max(seen - 1.0, 1.0)  # the first reading has no residual; a start from 0 would look quiet for ever
     numbers[_ABS_E] += max(0.1, share) * (abs(residual) - numbers[_ABS_E])
     numbers[_ABS_E + 1] += max(0.03, share) * (abs(residual) - numbers[_ABS_E + 1])
@@ -447,7 +447,6 @@ def _observe_reading(numbers, histograms, sums, record, value, memory):
     for i in range(5):
         statistic[HABIT + i] = abs(numbers[_V + i] - numbers[_HABIT])
     statistic[RESIDUAL] = abs(residual)
-    statistic[RESIDUAL + 1] = abs(numbers[_E])
     statistic[LOUDNESS] = numbers[_ABS_E]
     statistic[LOUDNESS + 1] = numbers[_ABS_E + 1]
     statistic[RUN] = max(0.0, numbers[_RUN] - 2.0)
@@ -459,7 +458,7 @@ def _observe_reading(numbers, histograms, sums, record, value, memory):
 
     surprise = numbers[_SURPRISE_AT : _SURPRISE_AT + _LEVEL_0]
     level = max(_mean(numbers, HABIT, HABIT + 3), _mean(numbers, HABIT + 2, HABIT + 5))
-    level = max(level, _mean(numbers, LOCAL, LOCAL + 3), _mean(numbers, RESIDUAL, RESIDUAL + 2) - _ONE_SIDED)
+    level = max(level, _mean(numbers, LOCAL, LOCAL + 3))
     spike = max(surprise[HABIT], surprise[RESIDUAL]) - _SINGLE
     louder = _mean(numbers, LOUDNESS, LOUDNESS + 2) - _ONE_SIDED
     # a stream that was constant for most of its life is not stuck

@@ -122,7 +122,7 @@ class Level:
         surprises = [h.surprise(x) for h, x in zip(self.histograms, statistics, strict=True)]
         quiet = [self.histograms[i].quiet_surprise(statistics[i]) for i in loudness]
         for i, (histogram, x) in enumerate(zip(self.histograms, statistics, strict=True)):
-            if i != 9 or x == 0.0:  # a run joins the record when it ends
+            if i != 8 or x == 0.0:  # a run joins the record when it ends
                 histogram.add(x)
             if self.seen < 32 or self.seen % 32 == 0:
                 histogram.find_cut()
@@ -170,11 +170,10 @@ class Readings:
     """Level 0."""
 
     def __init__(self, memory):
-        histograms = [Histogram(least_excess=0.5 if i == 9 else 0.0) for i in range(13)]
+        histograms = [Histogram(least_excess=2.0 if i == 8 else 0.0) for i in range(12)]
         self.level = Level(histograms, 100, 1e4, 1e5, 400, memory, 4e6)
         self.previous = None
         self.averages = self.habit = self.local = None
-        self.residual_average = 0.0
         self.loudness = [0.0, 0.0]
         self.run = 0
         self.fit = [0.0] * 5
@@ -203,31 +202,29 @@ class Readings:
         e = self.residual(v)
         if v != self.previous:
             for x in range(1, self.run - 1):
-                self.level.histograms[9].add(float(x))
+                self.level.histograms[8].add(float(x))
             self.run = 0
         self.run += 1
         self.previous = v
         self.averages = [average + f * (v - average) for average, f in zip(self.averages, FACTORS, strict=True)]
-        self.residual_average += 0.1 * (e - self.residual_average)
         rates = [max(f, 1.0 / max(seen - 1, 1)) for f in (0.1, 0.03)]
         self.loudness = [own + rate * (abs(e) - own) for own, rate in zip(self.loudness, rates, strict=True)]
         statistics = [
             *(abs(average - self.habit) for average in self.averages),
             abs(e),
-            abs(self.residual_average),
             *self.loudness,
             max(0.0, self.run - 2.0),
             *(abs(average - self.local) for average in self.averages[1:4]),
         ]
-        s, quieter = self.level.rank(statistics, (7, 8))
+        s, quieter = self.level.rank(statistics, (6, 7))
         self.habit += max(3e-4, 1.0 / seen) * (v - self.habit)
         self.local += max(0.01, 1.0 / seen) * (v - self.local)
         scores = {
-            "level": max(mean(s[0:3]), mean(s[2:5]), mean(s[10:13]), mean(s[5:7]) - 0.8),
+            "level": max(mean(s[0:3]), mean(s[2:5]), mean(s[9:12])),
             "spike": max(s[0], s[5]) - 1.5,
-            "louder": mean(s[7:9]) - 0.8,
+            "louder": mean(s[6:8]) - 0.8,
             "quieter": quieter - 0.8,
-            "stuck": s[9] - 0.8 if self.run <= seen / 2 else 0.0,
+            "stuck": s[8] - 0.8 if self.run <= seen / 2 else 0.0,
         }
         return self.level.judge(max(scores.values())), abs(e)
 
