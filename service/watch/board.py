@@ -80,5 +80,5 @@ def _order(row: Row) -> tuple[str, float, str, float]:
     if row.state is None:
         return raised, 0.0, row.changed, 0.0
     # what a sensor does more often than once in 100 readings is not told apart
-    unusual = max(row.state.return_period or 0.0, 100.0)
+    unusual = 100.0 if row.state.learning else max(row.state.return_period or 0.0, 100.0)
     return raised, unusual, row.changed, row.state.change_probability or 0.0
