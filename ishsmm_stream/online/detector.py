@@ -114,6 +114,7 @@ class OnlineDetector:
         self.keep = _checks.whole("keep", keep, 1)
         self.warm_up = _checks.whole("warm_up", warm_up, 2)
         self._check_model()
+        self._constants = adaptive.NEWEST
         self._policy = _policy(threshold, alarm_policy)
         self._watch = alarms.make_watch()
         self._announced: deque[AnnouncedChange] = deque(maxlen=self.keep)
@@ -369,7 +370,7 @@ class OnlineDetector:
         if isinstance(self.model, Model):
             return adaptive.with_outliers(self.model.emission, self.outliers) if self.outliers else self.model.emission
         if channels == 1:
-            return adaptive.automatic(adaptive.OUTLIERS if self.outliers is None else self.outliers)
+            return adaptive.automatic(adaptive.OUTLIERS if self.outliers is None else self.outliers, self._constants)
         identity = tuple(tuple(float(i == j) for j in range(channels)) for i in range(channels))
         return MultivariateNormal((0.0,) * channels, _LEVEL_WEIGHT, float(channels + 2), identity)
 
@@ -384,6 +385,15 @@ class OnlineDetector:
     def time(self) -> int:
         """Observations seen."""
         return self._time
+
+    @property
+    def constants(self) -> int:
+        """Number of the set of constants behind ``model="auto"`` with one channel; other models do not depend on it.
+
+        A new detector has the newest set. A restored detector keeps the set that its snapshot was written with, so that
+        an upgrade does not change its answers. Start a new detector to change to the newest set.
+        """
+        return self._constants
 
     def _caught_up(self) -> OnlineDetector:
         """Itself; while first values are held back, a copy that has taken them in with the units known so far."""
@@ -536,6 +546,7 @@ class OnlineDetector:
         header["alarms"] = [list(change) for change in self._announced]
         header["unusual"] = [list(episode) for episode in self._unusual]
         header["repeats"] = self._stillness.count
+        header["constants"] = self._constants
         arrays = {"places": self._watch.places, "amounts_watched": self._watch.amounts, "recent": self._recent}
         arrays["latest"] = self._stillness.latest
         arrays["settled"] = np.array(self._settled, dtype=np.float64).reshape(-1, 4)
@@ -572,6 +583,9 @@ class OnlineDetector:
             hazard=encoding.decode(prior),
             **settings,
         )
+        detector._constants = header.get("constants", 1)  # the first set had no number
+        if detector._constants not in adaptive.CONSTANTS:
+            raise ValueError(f"constants {detector._constants!r} are unknown; the snapshot is from a newer version")
         detector._time = header["time"]
         detector._log_first, detector._counted = header["log_first"], header["counted"]
         detector._settled_ever = header["settled"]

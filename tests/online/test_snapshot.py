@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ishsmm_stream as hs
-from ishsmm_stream.online import snapshot
+from ishsmm_stream.online import adaptive, snapshot
 from online import engines
 
 NORMAL = hs.emissions.Normal(20.0, 0.1, 1.0, 1.0)
@@ -166,6 +166,69 @@ def test_a_copy_goes_on_as_the_original(name, duplicate, at):
     twin = duplicate(detector)
     assert twin.update_many(y[at:]) == detector.update_many(y[at:])
     assert said(twin) == said(detector)
+
+
+# Sets of constants
+
+
+def _under_first_constants():
+    detector = hs.OnlineDetector()
+    detector._constants = 1
+    return detector
+
+
+def _as_written_before_constants_had_numbers(data):
+    """The snapshot without the number of the set."""
+    header, arrays = snapshot.read(data)
+    del header["constants"]
+    return snapshot.write(header, arrays)
+
+
+def test_a_new_detector_has_the_newest_constants():
+    assert hs.OnlineDetector().constants == adaptive.NEWEST == max(adaptive.CONSTANTS) == 2
+    newest, first = hs.OnlineDetector(), _under_first_constants()
+    for detector in (newest, first):
+        detector.update_many(STREAM)
+    assert newest.log_evidence != first.log_evidence
+
+
+@pytest.mark.parametrize("make", [_under_first_constants, hs.OnlineDetector])
+@pytest.mark.parametrize("at", [0, 4, 40, LENGTH])
+def test_constants_survive_a_snapshot_and_a_copy(make, at):
+    detector = make()
+    detector.update_many(STREAM[:at])
+    for twin in (hs.OnlineDetector.restore(detector.snapshot()), copy.deepcopy(detector)):
+        assert twin.constants == detector.constants
+        again = hs.OnlineDetector.restore(twin.snapshot())
+        assert again.constants == detector.constants
+        expected = copy.deepcopy(detector)
+        assert again.update_many(STREAM[at:]) == expected.update_many(STREAM[at:])
+        assert said(again) == said(expected)
+
+
+@pytest.mark.parametrize("at", [0, 4, 12, 40, 75])
+def test_a_snapshot_without_a_number_continues_under_the_first_constants(at):
+    detector = _under_first_constants()
+    detector.update_many(STREAM[:at])
+    restored = hs.OnlineDetector.restore(_as_written_before_constants_had_numbers(detector.snapshot()))
+    assert restored.constants == 1
+    assert restored.update_many(STREAM[at:]) == detector.update_many(STREAM[at:])
+    assert said(restored) == said(detector)
+    assert restored.forecast(3).mean.tolist() == detector.forecast(3).mean.tolist()
+
+
+def test_the_first_constants_answer_as_they_did_when_they_were_the_only_ones():
+    """The numbers were printed by the version before the second set."""
+    detector = _under_first_constants()
+    detector.update_many(STREAM)
+    assert detector.log_evidence == pytest.approx(-185.44899076382242, rel=1e-12)
+
+
+def test_unknown_constants_are_refused():
+    header, arrays = snapshot.read(hs.OnlineDetector().snapshot())
+    header["constants"] = 1000
+    with pytest.raises(snapshot.SnapshotError, match="constants 1000 are unknown"):
+        hs.OnlineDetector.restore(snapshot.write(header, arrays))
 
 
 # Bytes that are no snapshot
