@@ -19,6 +19,7 @@ from service.metrics import Metrics
 from service.names import NameBook
 from service.readings import rfc3339
 from service.settings import Settings
+from service.settings.incidents import IncidentPolicy
 from service.settings.sections import Http
 from service.settings.view import View as ViewSettings
 from service.view.people import FleetDesk, People
@@ -110,7 +111,7 @@ class ShownFleet:
     hint = ""
 
     def __init__(self, settings: Settings | None = None) -> None:
-        self.settings = settings or Settings()
+        self.settings = settings or Settings(incidents=IncidentPolicy(of="changes"))
         self.metrics = Metrics()
         self.control, self.names = MemoryRecords(ControlBook()), MemoryRecords(NameBook())
         self.people = People(self.control, self.names)
