@@ -140,6 +140,9 @@ class StateRecord(_Message, tag="state", frozen=True, kw_only=True):
     return_period: Annotated[
         float | None, Meta(description="readings: how seldom the sensor does what its newest reading does")
     ] = None
+    constants: Annotated[
+        int, Meta(description="the set of constants behind model = auto; sensors keep theirs until they are reset")
+    ] = 0
     learning: Annotated[
         int, Meta(description="readings still to come before the sensor's habits are known well enough for alarms")
     ] = 0

@@ -410,6 +410,7 @@ class Track:
             change_probability=messages.rounded(detector.change_probability(self.rule.window.readings)),
             n_states=detector.n_states,
             return_period=messages.rounded(detector.rarity.return_period),
+            constants=detector.constants,
             learning=detector.rarity.learning,
             recent=self._recent(),
         )
