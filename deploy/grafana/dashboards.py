@@ -122,17 +122,20 @@ def fleet() -> dashboard.Dashboard:
         "ishsmm: fleet",
         "Alarms and changes, and the sensors they are found in.",
         [
-            number("Sensors", Query("sum(ishsmm_sensors{JOB})")),
-            number("Active", Query("sum(ishsmm_active_sensors{JOB})"), says="Not fallen silent."),
+            number("Sensors", Query("sum(ishsmm_sensors{JOB})"), width=3),
+            number("Active", Query("sum(ishsmm_active_sensors{JOB})"), says="Not fallen silent.", width=3),
             number(
-                "Silent", Query("sum(ishsmm_silent_sensors{JOB})"), says="For longer than their rule's silent_after_s."
+                "Silent",
+                Query("sum(ishsmm_silent_sensors{JOB})"),
+                says="For longer than their rule's silent_after_s.",
+                width=3,
             ),
             number(
                 "Alarms in 1 h",
                 Query('sum(increase(ishsmm_events_total{JOB, status="raised"}[1h]))'),
                 says="Raised: unusual for their sensor.",
             ),
-            number("Incidents open", Query("max(ishsmm_incidents_open{JOB})")),
+            number("Incidents open", Query("max(ishsmm_incidents_open{JOB})"), width=3),
             number("Incidents in 24 h", Query("max(increase(ishsmm_incidents_total{JOB}[24h]))")),
             number(
                 "Changes in 1 h",

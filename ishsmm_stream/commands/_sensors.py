@@ -128,7 +128,7 @@ class Sensor:
             "at": event.at, "line": line, "time": time,
             "index": event.index, "index_line": index_line, "index_time": index_time,
             "probability": event.probability, "low": event.low, "high": event.high, "state": event.state,
-            "return_period": event.return_period, "reasons": list(event.reasons),
+            "return_period": event.return_period, "reasons": list(event.reasons), "change": event.change,
         }  # fmt: skip
 
     def summary(self) -> dict[str, Any]:

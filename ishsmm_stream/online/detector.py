@@ -75,8 +75,8 @@ class OnlineDetector:
     >>> detector = OnlineDetector()
     >>> rng = np.random.default_rng(0)
     >>> events = detector.update_many(np.concatenate([rng.normal(0, 1, 200), rng.normal(5, 1, 100)]))
-    >>> [(event.kind, event.index) for event in events]
-    [('raised', 200), ('confirmed', 200)]
+    >>> [(event.kind, event.at) for event in events]
+    [('raised', 202), ('alarm', 203), ('confirmed', 222), ('cleared', 269)]
     >>> detector.change_points[0].index
     200
     """

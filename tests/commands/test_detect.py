@@ -97,7 +97,7 @@ def test_the_files_hold_what_the_detector_says(one, tmp_path, capsys):
     result = read_json(out)
     assert read_events(events) == result["events"]
     assert [{key: event[key] for key in hs.Event._fields} for event in result["events"]] == [
-        event._asdict() for event in expected
+        {**event._asdict(), "reasons": list(event.reasons)} for event in expected
     ]
     for event in result["events"]:
         assert (event["line"], event["time"]) == (event["at"] + 2, str(10 * event["at"]))
@@ -119,7 +119,7 @@ def test_the_files_hold_what_the_detector_says(one, tmp_path, capsys):
     assert not result["is_interrupted"]
     assert result["settings"] == {
         "data": str(path), "format": "csv", "columns": ["value"], "sensor_column": None, "time_column": "t",
-        "model": "auto", "threshold": 0.95, "lag": 32, "seed": 3, "version": hs.__version__,
+        "model": "auto", "every": 1000.0, "threshold": 0.95, "lag": 32, "seed": 3, "version": hs.__version__,
     }  # fmt: skip
 
     assert picture.read_bytes().startswith(b"\x89PNG")
@@ -128,7 +128,7 @@ def test_the_files_hold_what_the_detector_says(one, tmp_path, capsys):
     captured = capsys.readouterr()
     assert captured.err == ""
     lines = captured.out.splitlines()
-    assert lines[0].split() == ["at", "event", "change", "at", "probability", "90%", "interval"]
+    assert lines[0].split() == ["at", "event", "change", "at", "probability", "90%", "interval", "unusual"]
     for line, event in zip(lines[1:], expected, strict=False):
         at, when, kind, index, since, *_ = line.split()
         assert (int(at), int(when), kind) == (event.at, 10 * event.at, event.kind)
@@ -156,7 +156,7 @@ def test_each_sensor_is_followed_apart_and_events_come_in_order(three, tmp_path,
         ]
     assert len(result["sensors"][0]["change_points"]) == 1
     text = capsys.readouterr().out
-    assert "auto: 360 observations of value, 3 sensors, 8 rows set aside, 2 alarms" in text
+    assert "auto: 360 observations of value, 3 sensors, 8 rows set aside, 0 alarms, 2 announced changes" in text
 
 
 def test_bad_rows_are_set_aside_with_their_reason(three, tmp_path, capsys):
@@ -227,7 +227,7 @@ def test_nothing_happening_is_said(tmp_path, capsys):
     path.write_text("value\n1\n2\n\n1.5\n\n\n")
     assert run(path, "--quiet") == 0
     text = capsys.readouterr().out
-    assert text.startswith("auto: 4 observations of value, 1 missing, 0 alarms\n")
+    assert text.startswith("auto: 4 observations of value, 1 missing, 0 alarms, 0 announced changes\n")
     assert "no change points" in text
 
 
@@ -236,7 +236,7 @@ def test_only_bad_rows_are_no_failure(tmp_path, capsys):
     path.write_text("value\nx\ny\n")
     assert run(path, "--plot", picture) == 0
     captured = capsys.readouterr()
-    assert captured.out.startswith("auto: 0 observations of value, 2 rows set aside, 0 alarms\n")
+    assert captured.out.startswith("auto: 0 observations of value, 2 rows set aside, 0 alarms, 0 announced changes\n")
     assert not picture.exists()
     assert "wrote" not in captured.err
 
@@ -474,7 +474,7 @@ def test_events_appear_at_once_and_an_interrupt_sums_up(tmp_path):
     running.process.send_signal(signal.SIGINT)
     code, text, notes = running.end()
     assert code == 130
-    assert "auto: 80 observations of value, 1 row set aside, 1 alarm (interrupted)" in text
+    assert "auto: 80 observations of value, 1 row set aside, 0 alarms, 1 announced change (interrupted)" in text
     assert "State now" in text
     assert "line 47 is set aside: 'oops'" in notes
     assert "Traceback" not in notes

@@ -67,7 +67,8 @@ def test_a_clone_has_the_settings_and_none_of_the_data():
     detector = ChangePointDetector(threshold=0.9, warning_threshold=0.3, model=model, seed=4)
     flags(detector, step())
     clone = detector.clone()
-    assert clone._get_params() == {"threshold": 0.9, "warning_threshold": 0.3, "model": model, "seed": 4}
+    own = {"threshold": 0.9, "warning_threshold": 0.3, "model": model, "seed": 4}
+    assert clone._get_params() == {**own, "signal": "change", "every": 1000.0}
     assert clone.detector.time == 0
     before = pickle.dumps(clone)
     flags(detector, step())
@@ -211,3 +212,22 @@ def test_without_river_one_line_says_what_to_install():
     assert done.stderr.splitlines()[-1] == (
         "ImportError: drift detectors need river: pip install 'ishsmm-stream[river]'"
     )
+
+
+def test_it_can_signal_alarms_in_place_of_changes():
+    """A stream that switches all the time: changes are ordinary, a level that it never had is not."""
+    rng = np.random.default_rng(5)
+    levels = np.repeat(rng.permutation(np.tile([0.0, 6.0], 20)), 50)
+    values = np.concatenate([levels, np.full(60, 40.0)]) + rng.normal(size=2060)
+    changes, alarms = ChangePointDetector(), ChangePointDetector(signal="alarm", every=5000)
+    seen = {"change": [], "alarm": []}
+    for t, value in enumerate(values):
+        for name, detector in (("change", changes), ("alarm", alarms)):
+            detector.update(value)
+            if detector.drift_detected:
+                seen[name].append(t)
+    assert len(seen["change"]) > 10
+    assert len(seen["alarm"]) == 1
+    assert 2000 <= seen["alarm"][0] < 2010
+    with pytest.raises(ValueError, match="signal must be one of"):
+        ChangePointDetector(signal="other")

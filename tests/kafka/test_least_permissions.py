@@ -31,6 +31,7 @@ from kafka.admin import (
 )
 from worker_helpers import Service, eventually, first_difference, produce_readings, reading
 
+from service.api.openapi import STATUSES
 from service.commands import topics as topics_command
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection, ConnectionProblem
@@ -146,7 +147,7 @@ def guarded(secured: local_broker.SecuredBroker, tmp_path: Path) -> Guarded:
 def test_worker_deliver_and_view_work_with_what_is_documented(guarded, tmp_path):
     """And their logs at DEBUG do not hold the password."""
     service, log, told = guarded.service, tmp_path / "log", tmp_path / "told.jsonl"
-    sink = {"kind": "lines", "name": "archive", "path": str(told), "age": "publication"}
+    sink = {"kind": "lines", "name": "archive", "path": str(told), "age": "publication", "only": STATUSES}
     guarded.environment["ISHSMM_SINKS"] = json.dumps([sink])
     readings = [("boiler", reading("boiler", i, 20.0 + (7 * i % 11) / 5 + 9.0 * (i >= 60))) for i in range(120)]
     produce_readings(guarded.admin, service.name, readings, PARTITIONS)
