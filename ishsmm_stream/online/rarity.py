@@ -461,8 +461,9 @@ def _observe_reading(numbers, histograms, sums, record, value, memory):
     level = max(level, _mean(numbers, LOCAL, LOCAL + 3))
     spike = max(surprise[HABIT], surprise[RESIDUAL]) - _SINGLE
     louder = _mean(numbers, LOUDNESS, LOUDNESS + 2) - _ONE_SIDED
-    # a stream that was constant for most of its life is not stuck
-    stuck = surprise[RUN] - _ONE_SIDED if numbers[_RUN] <= 0.5 * seen else 0.0
+    # a stream that was constant for most of its life is not stuck, and a short record has no say about runs
+    is_constant = numbers[_RUN] > 0.5 * seen
+    stuck = 0.0 if is_constant or seen < LEARNING else surprise[RUN] - _ONE_SIDED
     score = max(level, spike, louder, quieter, stuck)
     period = _return_period(READINGS, record, score, numbers[RECORDED_AT], seen)
     kinds = _kinds_near(score, level, spike, louder, quieter, stuck, LEVEL)

@@ -224,7 +224,7 @@ class Readings:
             "spike": max(s[0], s[5]) - 1.5,
             "louder": mean(s[6:8]) - 0.8,
             "quieter": quieter - 0.8,
-            "stuck": s[8] - 0.8 if self.run <= seen / 2 else 0.0,
+            "stuck": s[8] - 0.8 if self.run <= seen / 2 and seen >= 500 else 0.0,
         }
         return self.level.judge(max(scores.values())), abs(e)
 
