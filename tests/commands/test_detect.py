@@ -133,7 +133,7 @@ def test_the_files_hold_what_the_detector_says(one, tmp_path, capsys):
         at, when, kind, index, since, *_ = line.split()
         assert (int(at), int(when), kind) == (event.at, 10 * event.at, event.kind)
         assert (int(index), int(since)) == (event.index, 10 * event.index)
-    assert "auto: 180 observations of value, 3 missing, 2 alarms" in captured.out
+    assert "auto: 180 observations of value, 3 missing, 0 alarms, 2 announced changes" in captured.out
     assert "State now" in captured.out
 
 
