@@ -95,7 +95,7 @@ def show(settings: Settings, seconds: float | None) -> None:
     score = Score(RATE, len(PLANT))
 
     def planted(fault: Planted) -> None:
-        printer.planted(fault.sensor, fault.words)
+        printer.planted(fault)
         score.plant(fault)
 
     def work() -> None:

@@ -154,7 +154,7 @@ class Delivery:
         if not is_wanted(self.settings, event):
             return "unwanted"
         if isinstance(event, messages.AlarmEvent) and event.status == "cleared" and event.id in self._raises:
-            # whoever heard of the raise hears of the clear, and nobody else, whatever is muted by now
+            # sent exactly if its raise was, even if the sensor is muted by now
             return self._send(event, committed.value) if self._raises.pop(event.id) else "unwanted"
         outcome = self._filtered(event, committed) or self._send(event, committed.value)
         if isinstance(event, messages.AlarmEvent) and event.status == "raised" and outcome is not None:

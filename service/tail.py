@@ -17,6 +17,7 @@ from service import messages
 from service.control import ControlBook
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
+from service.sources.plant import Planted
 
 # ANSI, by what a line says
 _COLOURS = {
@@ -161,9 +162,9 @@ class Printer:
         tail = (f"  ({probable})" if probable else "") + (f"  [{remarks}]" if remarks else "")
         print(f"{moment}  {sensor:<{self._width}}  {said}  {words}{tail}", file=self._out, flush=True)
 
-    def planted(self, sensor: str, words: str) -> None:
+    def planted(self, fault: Planted) -> None:
         """Print a line about a fault of the demo plant."""
-        self(time.strftime("%H:%M:%S"), sensor, "planted", words)
+        self(time.strftime("%H:%M:%S"), fault.sensor, "planted", fault.words)
 
     def note(self, words: str) -> None:
         """Print a line of its own."""

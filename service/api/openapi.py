@@ -11,6 +11,7 @@ from service.api.answers import Accepted, Events, Refusal, SensorPosterior, Sens
 from service.api.session import COOKIE
 from service.messages import tidy
 from service.readings import EARLIEST, LATEST
+from service.settings.sinks import STATUSES
 from service.view import answers as view
 
 _ANSWERS = (Accepted, Events, Sensors, SensorPosterior, Refusal)
@@ -54,9 +55,6 @@ _SENSOR = {
     "name": "sensor", "in": "path", "required": True, "schema": {"type": "string", "minLength": 1},
     "description": "its name; slashes in it may stand as they are, but for one before a last part `history`: %2F",
 }  # fmt: skip
-STATUSES = (
-    "raised", "cleared", "provisional", "confirmed", "relocated", "retracted", "silent", "back", "new_generation",
-)  # fmt: skip
 ORDERS = ("oldest", "newest")
 SORTS = ("name", "unusual", "probability", "changed")
 ONLY = ("alarm", "changed", "silent", "muted")

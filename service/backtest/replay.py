@@ -81,7 +81,6 @@ class Followed:
     channels: int = 1
     inserted: int = 0
     alarms: list[Alarm] = field(default_factory=list)
-    unusual: list[messages.AlarmEvent] = field(default_factory=list)  # alarms as they were raised
     notices: list[messages.Notice] = field(default_factory=list)
     levels: list[Level] = field(default_factory=list)
     change_points: tuple[hs.ChangePoint, ...] = ()  # as believed at the end, announced or not
@@ -279,10 +278,7 @@ def _note(result: Replayed, output: Output) -> None:
     result.events.append(output.value)
     if isinstance(message, messages.Notice):
         sensor.notices.append(message)
-    elif isinstance(message, messages.AlarmEvent):
-        if message.status == "raised":
-            sensor.unusual.append(message)
-    else:
+    elif isinstance(message, messages.ChangeEvent):
         _note_change(sensor, message)
 
 

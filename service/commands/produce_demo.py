@@ -19,7 +19,6 @@ def run(arguments: argparse.Namespace) -> int:
     from service.demo import produce
     from service.kafka.input import connection_of
     from service.settings import load
-    from service.sources.plant import Planted
     from service.tail import Printer
 
     if not 0.0 < arguments.rate <= 1000.0:
@@ -27,10 +26,5 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments.config, os.environ)
     if settings.kafka.topics_pattern is not None:
         raise ValueError("the configuration names topics by a pattern: give it one topic to write to (kafka.topics)")
-    printer = Printer()
-
-    def planted(fault: Planted) -> None:
-        printer.planted(fault.sensor, fault.words)
-
-    produce(connection_of(settings), settings.kafka.topics[0], arguments.rate, arguments.seed, planted)
+    produce(connection_of(settings), settings.kafka.topics[0], arguments.rate, arguments.seed, Printer().planted)
     return 0

@@ -18,7 +18,7 @@ def shown_worker(settings: Settings) -> Worker:
     score = Score(settings.source.simulate.rate, len(PLANT)) if "simulate" in settings.source.kinds else None
 
     def planted(fault: Planted) -> None:
-        printer.planted(fault.sensor, fault.words)
+        printer.planted(fault)
         if score is not None:
             score.plant(fault)
 

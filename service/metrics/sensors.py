@@ -20,12 +20,10 @@ from prometheus_client.registry import Collector
 
 from service.partition import Output, Partition
 from service.settings import Settings
+from service.settings.sinks import STATUSES
 
 log = logging.getLogger(__name__)
 
-STATUSES = (
-    "raised", "cleared", "provisional", "relocated", "confirmed", "retracted", "silent", "back", "new_generation",
-)  # fmt: skip
 # Below this nobody is suspicious, and above it a sensor is remembered for so many seconds after its last state record.
 LEAST_SUSPICIOUS = 0.01
 SUSPICIOUS_FOR = 900.0

@@ -30,6 +30,15 @@ class Budget(NamedTuple):
         return max(LEAST_READINGS, self.apart_s / interval_s)
 
 
+def check(text: str | None) -> None:
+    """Raise ValueError, with the key in it, if ``per_sensor`` is given and not a budget."""
+    if text is not None:
+        try:
+            parse(text)
+        except ValueError as error:
+            raise ValueError(f"per_sensor {error}") from None
+
+
 def parse(text: str) -> Budget:
     """Read a budget; ValueError says what it takes.
 

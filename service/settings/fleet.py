@@ -32,13 +32,6 @@ PerDay = Annotated[float, Meta(gt=0.0, le=1e6)]
 Sensors = Annotated[int, Meta(ge=1, le=100_000_000)]
 
 
-def _check_budget(text: str) -> None:
-    try:
-        budgets.parse(text)
-    except ValueError as error:
-        raise ValueError(f"per_sensor {error}") from None
-
-
 class Critical(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The budget of sensors whose rule has ``labels.critical = true``: few, so that each speaks up sooner."""
 
@@ -48,7 +41,7 @@ class Critical(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     expected_sensors: Sensors = 20
 
     def __post_init__(self) -> None:
-        _check_budget(self.per_sensor)
+        budgets.check(self.per_sensor)
 
 
 class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -66,7 +59,7 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     critical: Critical = Critical()
 
     def __post_init__(self) -> None:
-        _check_budget(self.per_sensor)
+        budgets.check(self.per_sensor)
 
 
 def threshold(false_alarms_per_day: float, sensors: int, interval_s: float | None) -> float:

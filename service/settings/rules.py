@@ -75,11 +75,7 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     min_effect_sd: float | None = None
 
     def __post_init__(self) -> None:
-        if self.per_sensor is not None:
-            try:
-                budgets.parse(self.per_sensor)
-            except ValueError as error:
-                raise ValueError(f"per_sensor {error}") from None
+        budgets.check(self.per_sensor)
         budget = ("false_alarms_per_day", "expected_sensors")
         given = [name for name in ("threshold", "rate", "costs", *budget) if getattr(self, name) is not None]
         if len(given) > 1 and given != list(budget):

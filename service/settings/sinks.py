@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 from urllib.parse import urlsplit
 
 import msgspec
@@ -17,6 +17,7 @@ CHANGES = ("provisional", "confirmed", "relocated", "retracted")
 Status = Literal[
     "raised", "cleared", "provisional", "confirmed", "relocated", "retracted", "silent", "back", "new_generation"
 ]
+STATUSES: tuple[str, ...] = get_args(Status)
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # Options that are for one kind only, all but the sink's own.
 _OF_KIND = {
