@@ -34,6 +34,7 @@ from ishsmm_stream.online.results import (
 )
 from ishsmm_stream.online.season import SeasonalProfile
 from ishsmm_stream.online.snapshot import SnapshotError
+from ishsmm_stream.online.week import hours_of_week
 
 __all__ = [
     "Alarm",
@@ -63,6 +64,7 @@ __all__ = [
     "generate",
     "hdp_hmm",
     "hdp_hsmm",
+    "hours_of_week",
     "ied",
     "ilr",
     "kernel",

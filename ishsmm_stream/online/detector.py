@@ -17,7 +17,7 @@ from ishsmm_stream.model.emissions import Autoregressive, Categorical, Mixed, Mu
 from ishsmm_stream.model.emissions import family as emission_family
 from ishsmm_stream.model.presets import Model
 from ishsmm_stream.model.priors import Beta
-from ishsmm_stream.online import adaptive, alarms, episodes, hazard, rarity, smoothing, snapshot
+from ishsmm_stream.online import adaptive, alarms, episodes, hazard, rarity, smoothing, snapshot, week
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
 from ishsmm_stream.online.left_to_right import LeftToRight, Taken, Window
 from ishsmm_stream.online.recurring import Recurring
@@ -166,17 +166,35 @@ class OnlineDetector:
     def _set_budget(self) -> None:
         """Let the tracker know the budget."""
         if self._engine is not None:
-            self._engine.tracker.floats[episodes.EVERY] = self._policy.every
+            self._engine.tracker.floats[rarity.EVERY] = self._policy.every
+
+    def _set_hour(self, hour: int) -> None:
+        """Let the tracker know the hour of the week in which the next rows were read."""
+        assert self._engine is not None
+        self._engine.tracker.floats[rarity.HOUR] = hour
 
     # Observations in
 
-    def update(self, y: Any) -> list[Event]:
+    def update(self, y: Any, time: Any = None, zone: str = "UTC") -> list[Event]:
         """Take one observation in: a number, a sequence with one number a channel, NaN where missing."""
-        return self.update_many(np.reshape(np.asarray(y, dtype=np.float64), (1, -1)))
+        times = None if time is None else np.reshape(np.asarray(time), 1)
+        return self.update_many(np.reshape(np.asarray(y, dtype=np.float64), (1, -1)), times, zone)
 
-    def update_many(self, values: Any) -> list[Event]:
-        """Take observations in, in order; the same as ``update`` one by one. Returns the events they caused."""
-        return self._take(values, stops=False)[1]
+    def update_many(self, values: Any, times: Any = None, zone: str = "UTC") -> list[Event]:
+        """Take observations in, in order; the same as ``update`` one by one. Returns the events they caused.
+
+        ``times``: of the observations, in seconds since the epoch or as numpy datetimes. With them alarms know what is
+        usual at an hour of the day and of the week, in the time zone ``zone``; changes do not depend on them.
+        """
+        if times is None:
+            return self._take(values, stops=False)[1]
+        rows, hours = _checks.series("values", values), week.hours_of_week(times, zone)
+        if hours.shape != (len(rows),):
+            raise ValueError(f"times has shape {hours.shape}, {len(rows)} values need as many times")
+        found: list[Event] = []
+        for first, last in week.stretches(hours):
+            found += self._take(rows[first:last], stops=False, hour=int(hours[first]))[1]
+        return found
 
     def update_to_event(self, values: Any) -> tuple[int, list[Event]]:
         """Take observations in up to the first that causes events; returns how many were taken, and those events.
@@ -185,7 +203,7 @@ class OnlineDetector:
         """
         return self._take(values, stops=True)
 
-    def _take(self, values: Any, stops: bool) -> tuple[int, list[Event]]:
+    def _take(self, values: Any, stops: bool, hour: int = week.NO_HOUR) -> tuple[int, list[Event]]:
         if np.size(values) == 0:
             return 0, []
         raw = rows = _checks.series("values", values)
@@ -216,6 +234,7 @@ class OnlineDetector:
             mute = muted > 0
             take = min(_ROWS_AT_ONCE, muted if mute else len(rows))
             policy = _MUTED if mute else self._policy_in_units()
+            self._set_hour(week.NO_HOUR if mute else hour)
             taken, events = self._advance(rows[:take], is_still[:take], policy, stops)
             found += events
             rows, is_still = rows[taken:], is_still[taken:]
@@ -284,11 +303,11 @@ class OnlineDetector:
         tracker = self._engine.tracker
         if not episodes.accept(tracker):
             return []
-        number, index = int(tracker.ints[episodes.NEXT]) - 1, int(tracker.ints[episodes.INDEX])
+        number, index = int(tracker.ints[rarity.NEXT]) - 1, int(tracker.ints[rarity.INDEX])
         state = self.state
         event = Event(
             "cleared", self._time - 1, number, index, 0.0, index, index, state.id if state else 0,
-            change=int(tracker.ints[episodes.CHANGE]),
+            change=int(tracker.ints[rarity.BEHIND]),
         )  # fmt: skip
         self._note(event, 0)
         return [event]
@@ -448,8 +467,8 @@ class OnlineDetector:
         tracker = self._engine.tracker
         readings = rarity.readings_seen(tracker)
         return Rarity(
-            float(tracker.floats[episodes.PERIOD]),
-            rarity.reasons_of(int(tracker.floats[episodes.KINDS])),
+            float(tracker.floats[rarity.PERIOD]),
+            rarity.reasons_of(int(tracker.floats[rarity.KINDS])),
             readings,
             max(0, rarity.LEARNING - readings),
         )

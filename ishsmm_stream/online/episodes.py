@@ -1,4 +1,4 @@
-"""Alarms: when something unusual becomes an episode that people are told of, and when the episode ends.
+"""Alarms: when something unusual raises one, and when it clears.
 
 An alarm is raised when a return period reaches the policy's budget ``every`` and no alarm is open. It clears when all
 return periods have stayed below max(``every`` / 10, 250) for ``every`` / 20 readings (at least 50, at most 3,000), or
@@ -30,39 +30,46 @@ from ishsmm_stream.online.alarms import (
     KIND,
     RAISED,
 )
+from ishsmm_stream.online.histogram import BASE, HIGHEST, add, bin_number
+from ishsmm_stream.online.rarity import (
+    BEHIND,
+    CHANGE_PERIOD,
+    CLOCK,
+    EVERY,
+    INDEX,
+    KINDS,
+    LATCHED,
+    LATEST,
+    LOW_FOR,
+    MOST_AT_ONCE,
+    NEXT,
+    OPEN,
+    OPENED,
+    PERIOD,
+)
 
 ALARM, CLEARED = 4, 5  # after the kinds of ``alarms``
 
-_LEAST_LOW = 250.0  # return periods below about 150 are not told apart
+_LEAST_LOW = 250.0  # a return period cannot tell less than about 150 readings apart
 _SPAN_SHARE, _SHORTEST_SPAN, _LONGEST_SPAN = 0.05, 50, 3000
 _HABIT_AFTER = 10_000
-_MOST_AT_ONCE = 3  # alarms in ``every`` readings
 _CHANGE_SHARE = 0.5  # of a change's return period counts against the budget
 _CHANGE_READINGS, _CHANGES = 300.0, 3.0  # the prior of a change's return period
 _AS_LARGE = 0.9
-
-# Whole numbers of an episode: the next alarm's number, whether it is open, readings so far, readings at the raise,
-# readings that were low, latched levels as bits, the change behind it, its index, and the raises of the latest three.
-NEXT, OPEN, CLOCK, OPENED, LOW_FOR, LATCHED, CHANGE, INDEX, LATEST = 0, 1, 2, 3, 4, 5, 6, 7, 8
-INTS = LATEST + _MOST_AT_ONCE
-# Other numbers: the return period of the newest change, that of the newest reading with its reasons, and the budget:
-# the policy's ``every``, kept here so that detectors with budgets of their own can share a compiled call.
-CHANGE_PERIOD, PERIOD, KINDS, EVERY = 0, 1, 2, 3
-FLOATS = 4
 
 
 @kernel
 def _rank_change(tracker, jump):
     """Return the return period of a change by its jump, which then joins the record."""
     bins, sums = tracker.jumps, tracker.jump_sums
-    number = rarity.bin_number(jump if jump > 0.0 else 1.0)
-    least = rarity.bin_number(_AS_LARGE * jump if jump > 0.0 else 1.0)
+    number = bin_number(jump if jump > 0.0 else 1.0)
+    least = bin_number(_AS_LARGE * jump if jump > 0.0 else 1.0)
     seen = float(tracker.ints[CLOCK])
     as_large = 0.0
-    if sums[rarity.HIGHEST] >= 0.0:
-        for i in range(max(least - int(sums[rarity.BASE]), 0), int(sums[rarity.HIGHEST]) + 1):
+    if sums[HIGHEST] >= 0.0:
+        for i in range(max(least - int(sums[BASE]), 0), int(sums[HIGHEST]) + 1):
             as_large += float(bins[i])
-    rarity.add(bins, sums, number, 1.0)
+    add(bins, sums, number, 1.0)
     period = (_CHANGE_READINGS + seen) / (_CHANGES + as_large)
     return period * seen / (seen + rarity.READINGS.learning)
 
@@ -78,8 +85,8 @@ def note_changes(tracker, jump, events, first, last):
         if events[i, KIND] == RAISED:
             tracker.floats[CHANGE_PERIOD] = _rank_change(tracker, jump)
             counts = _CHANGE_SHARE * tracker.floats[CHANGE_PERIOD]
-            if tracker.ints[OPEN] and tracker.ints[CHANGE] < 0:
-                tracker.ints[CHANGE] = int(events[i, E_ALARM])
+            if tracker.ints[OPEN] and tracker.ints[BEHIND] < 0:
+                tracker.ints[BEHIND] = int(events[i, E_ALARM])
         events[i, E_PERIOD] = tracker.floats[CHANGE_PERIOD]
     return counts
 
@@ -98,7 +105,7 @@ def _write(events, count, kind, t, state, tracker, period, kinds):
     row[E_BEFORE] = 0.0
     row[E_PERIOD] = period
     row[E_REASONS] = kinds
-    row[E_CHANGE] = tracker.ints[CHANGE]
+    row[E_CHANGE] = tracker.ints[BEHIND]
     return count + 1
 
 
@@ -146,17 +153,17 @@ def follow(policy, tracker, rows, row, t, change, change_index, change_period, s
             _clear(tracker, low)
             return _write(events, written, CLEARED, t, state, tracker, period, kinds)
         return written
-    oldest = ints[LATEST + ints[NEXT] % _MOST_AT_ONCE]
+    oldest = ints[LATEST + ints[NEXT] % MOST_AT_ONCE]
     is_muted = policy.threshold > 1.0
-    is_spent = ints[NEXT] >= _MOST_AT_ONCE and ints[CLOCK] - oldest < every
+    is_spent = ints[NEXT] >= MOST_AT_ONCE and ints[CLOCK] - oldest < every
     if period >= every and not is_muted and not is_spent:
-        ints[LATEST + ints[NEXT] % _MOST_AT_ONCE] = ints[CLOCK]
+        ints[LATEST + ints[NEXT] % MOST_AT_ONCE] = ints[CLOCK]
         ints[NEXT] += 1
         ints[OPEN] = 1
         ints[OPENED] = ints[CLOCK]
         ints[LOW_FOR] = 0
         ints[INDEX] = change_index if change_index >= 0 else t
-        ints[CHANGE] = change
+        ints[BEHIND] = change
         return _write(events, written, ALARM, t, state, tracker, period, kinds)
     return written
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from ishsmm_stream import _checks
-from ishsmm_stream.online import alarms
+from ishsmm_stream.online import alarms, week
 from ishsmm_stream.online.detector import OnlineDetector
 from ishsmm_stream.online.left_to_right import LeftToRight, Taken, Window, extend_many
 from ishsmm_stream.online.results import Event
@@ -32,24 +32,36 @@ def update_fleet(
     >>> first, second
     ([], [])
     """
-    return [events for _, events in _update(detectors, values, False, threads)]
+    return [events for _, events in _update(detectors, values, None, False, threads)]
 
 
 def update_fleet_to_event(
-    detectors: Sequence[OnlineDetector], values: Sequence[Any], *, threads: int | None = 1
+    detectors: Sequence[OnlineDetector],
+    values: Sequence[Any],
+    *,
+    hours: Sequence[int] | None = None,
+    threads: int | None = 1,
 ) -> list[tuple[int, list[Event]]]:
     """The same with ``update_to_event``: each detector takes its values up to the first that causes events.
+
+    ``hours``: for each detector the hour of the week (``hours_of_week``) in which its values were read.
 
     >>> update_fleet_to_event([OnlineDetector()], [[1.0, 2.0]])
     [(2, [])]
     """
-    return _update(detectors, values, True, threads)
+    return _update(detectors, values, hours, True, threads)
 
 
 def _update(
-    detectors: Sequence[OnlineDetector], values: Sequence[Any], stops: bool, threads: int | None
+    detectors: Sequence[OnlineDetector],
+    values: Sequence[Any],
+    hours: Sequence[int] | None,
+    stops: bool,
+    threads: int | None,
 ) -> list[tuple[int, list[Event]]]:
-    if len(detectors) != len(values):
+    if hours is None:
+        hours = [week.NO_HOUR] * len(detectors)
+    if not len(detectors) == len(values) == len(hours):
         raise ValueError(f"detectors and values must have the same length, got {len(detectors)} and {len(values)}")
     if len(set(map(id, detectors))) < len(detectors):
         raise ValueError("detectors holds one of them twice; a stream has one detector")
@@ -63,10 +75,11 @@ def _update(
         if rows is None:
             alone.append(i)
         else:
+            detector._set_hour(hours[i])
             together.setdefault(kind, []).append((i, detector, rows))
 
     def take_alone(i: int) -> None:
-        found[i] = detectors[i]._take(values[i], stops)
+        found[i] = detectors[i]._take(values[i], stops, hours[i])
 
     def take_together(jobs: list[_Job]) -> None:
         for (i, _, _), answer in zip(jobs, _extend(jobs, stops), strict=True):

@@ -11,6 +11,9 @@ moving average (EWMA), *local* a faster one. Three levels of a ladder look at si
                    run of equal values; |EWMA_f(v) - local| for f = .3, .1, .03
     levels 1, 2    |EWMA_f(v) - habit| for f = 1, .3, .1; |EWMA_f(v) - local| for f = 1, .3; EWMA_.3(mean |e|)
 
+Where the hour of the week is given, v is a reading less what is usual at this hour (see ``week``); residuals and runs
+do not depend on it.
+
 **Surprise.** Each statistic has a histogram of its own past with bins of a quarter octave, in which old values fade.
 The surprise s = -log10 P(at least this large), beyond the record by a generalised Pareto tail. Kinds of behaviour
 combine statistics, and z is the largest of their scores: a mean of surprises less an offset that makes them comparable.
@@ -28,10 +31,22 @@ from typing import NamedTuple
 import numpy as np
 
 from ishsmm_stream._jit import kernel
+from ishsmm_stream.online import histogram, week
+from ishsmm_stream.online.histogram import (
+    BINS,
+    CUT_EVERY,
+    NO_BIN,
+    add,
+    add_run,
+    bin_number,
+    find_cut,
+    halve,
+    quiet_surprise,
+    surprise,
+)
 
 LEVELS = 3
 BLOCK = 32  # readings of a block of level 1, and blocks of level 1 in one of level 2
-BINS = 56  # of a histogram, four per octave
 # Histograms of level 0, in this order; then those of levels 1 and 2.
 HABIT, RESIDUAL, LOUDNESS, RUN, LOCAL, _LEVEL_0 = 0, 5, 6, 8, 9, 12
 BLOCK_HABIT, BLOCK_LOCAL, BLOCK_LOUDNESS, _LEVEL_1 = 0, 3, 5, 6
@@ -50,19 +65,12 @@ _BLOCK_LOCAL_RATE = 0.03
 _FIT_MEMORY = 0.999  # of the AR(1) fit
 # Fading: weights are halved each time that memory times ln 2 has passed, so that they stay short in a snapshot. A
 # policy's memory is in readings; blocks are fewer and last longer.
-_LN2, _LN10 = 0.6931471805599453, 2.302585092994046
+_LN2 = 0.6931471805599453
 _LONGEST_MEMORY = 8e6  # so that weights, which are float32, count every value
 _BLOCK_MEMORY = 0.3  # memory of a block level, in blocks, as a share of it
-# Surprise
-_ORDINARY = 0.3  # tail probabilities above this count as ordinary,
-_NO_SURPRISE = 0.2  # with this surprise
-_TAIL_SHARE, _TAIL_LEAST = 0.02, 10.0  # the top of a histogram that the Pareto tail is fitted to
-_TAIL_PRIOR = 20.0  # shrinks the shape of a tail towards an exponential one
-_LARGEST_SHAPE = 0.4
-_RUN_EXCESS = 2.0  # least mean excess of a run: coarse readings often repeat
-_SOFT_LIMIT, _HARD_LIMIT = 5.0, 9.0  # surprise beyond the first counts half, and never more than the second
 # Offsets of kinds
 _ONE_SIDED = 0.8
+_RUN_EXCESS = 2.0  # least mean excess of a run: coarse readings often repeat
 _SINGLE = 1.5  # one reading by itself
 _BLOCK_LOCAL_OFFSET = 0.32
 _SAME_KIND = 0.25  # kinds whose score is this close to the largest are reasons too
@@ -73,6 +81,7 @@ _PRIOR_OFFSET, _PRIOR_SLOPE = 1.63, 0.61
 _RECORD_MEMORY = 4e6  # readings over which the record of peaks fades
 _BLOCK_TERM = 200.0  # keeps the slow levels from spending a small budget
 _WEIGHTS = (1.0, 0.5, 0.32)
+_ACCEPTED_READINGS = 6.0  # that the present level rests on when it is accepted: those of an EWMA with factor .3
 LEARNING = 500  # readings before rarity can be judged
 
 
@@ -104,15 +113,21 @@ _PEAK_AT = RECORDED_AT + LEVELS  # the highest score of late,
 _PEAK_TIME_AT = _PEAK_AT + LEVELS  # and when it was
 _PERIOD_AT = _PEAK_TIME_AT + LEVELS  # return period of the newest step,
 _KINDS_AT = _PERIOD_AT + LEVELS  # and its reasons
-_STATISTIC_AT = _KINDS_AT + LEVELS  # room for one reading: statistics,
+_ACCEPTED_AT = _KINDS_AT + LEVELS  # steps seen when the present behaviour was last accepted; 0: never
+_STATISTIC_AT = _ACCEPTED_AT + LEVELS  # room for one reading: statistics,
 _SURPRISE_AT = _STATISTIC_AT + _LEVEL_0  # and their surprise
 NUMBERS = _SURPRISE_AT + _LEVEL_0
 
-_NO_BIN = -(1 << 40)  # of the value 0
-_BIN_OF_HALF = 1022 << 2  # bins are counted from the one that begins at 1/2
-# Of a histogram: the bin number of its first bin, weights, its top bin, the last bin that is ordinary.
-BASE, TOTAL, BELOW, HIGHEST, _CUT = range(5)
-_CUT_EVERY = 32  # values after which the ordinary range is found again
+# Whole numbers of an episode: the next alarm's number, whether it is open, readings so far, readings at the raise,
+# readings that were low, latched levels as bits, the change behind it, its index, and the raises of the latest three.
+MOST_AT_ONCE = 3  # alarms in ``every`` readings
+NEXT, OPEN, CLOCK, OPENED, LOW_FOR, LATCHED, BEHIND, INDEX, LATEST = range(9)
+INTS = LATEST + MOST_AT_ONCE
+# Other numbers: the return period of the newest change, that of the newest reading with its reasons, the budget (the
+# policy's ``every``) and the hour of the week (-1: not given). The last two are here so that detectors with budgets and
+# times of their own can share a compiled call.
+CHANGE_PERIOD, PERIOD, KINDS, EVERY, HOUR = range(5)
+FLOATS = 5
 
 
 class Tracker(NamedTuple):
@@ -122,12 +137,14 @@ class Tracker(NamedTuple):
     histograms: np.ndarray  # (channels, HISTOGRAMS, BINS) float32
     sums: np.ndarray  # (channels, HISTOGRAMS, 5) float32
     record: np.ndarray  # (channels, LEVELS, 64) float32: peaks by their score
+    profile: np.ndarray  # (channels, PROFILE) float32: the usual course of a week, see ``week``,
+    hours: np.ndarray  # (channels, 10): and the hours that it comes from
     periods: np.ndarray  # (LEVELS,) return periods of all channels together, as of the newest reading
     kinds: np.ndarray  # (LEVELS,) int64: the reasons behind them, as bits
     jumps: np.ndarray  # (BINS,) float32: a histogram of announced changes by their jump
     jump_sums: np.ndarray  # (5,) float32
-    ints: np.ndarray  # (11,) int64: the open alarm, see ``episodes``
-    floats: np.ndarray  # (4,)
+    ints: np.ndarray  # (INTS,) int64: the open alarm, see ``episodes``
+    floats: np.ndarray  # (FLOATS,)
 
 
 def make_tracker(channels: int) -> Tracker:
@@ -135,18 +152,20 @@ def make_tracker(channels: int) -> Tracker:
     tracker = Tracker(
         numbers=np.zeros((channels, NUMBERS)),
         histograms=np.zeros((channels, HISTOGRAMS, BINS), dtype=np.float32),
-        sums=np.zeros((channels, HISTOGRAMS, 5), dtype=np.float32),
+        sums=histogram.make_sums(channels, HISTOGRAMS),
         record=np.zeros((channels, LEVELS, _SCORE_BINS), dtype=np.float32),
+        profile=np.zeros((channels, week.PROFILE), dtype=np.float32),
+        hours=np.zeros((channels, week.NUMBERS)),
         periods=np.zeros(LEVELS),
         kinds=np.zeros(LEVELS, dtype=np.int64),
         jumps=np.zeros(BINS, dtype=np.float32),
-        jump_sums=np.zeros(5, dtype=np.float32),
-        ints=np.zeros(11, dtype=np.int64),
-        floats=np.array([0.0, 0.0, 0.0, 1000.0]),
+        jump_sums=histogram.make_sums(),
+        ints=np.zeros(INTS, dtype=np.int64),
+        floats=np.zeros(FLOATS),
     )
+    tracker.floats[EVERY] = 1000.0
+    tracker.floats[HOUR] = -1.0
     tracker.numbers[:, _PREVIOUS] = np.nan
-    tracker.sums[:, :, [HIGHEST, _CUT]] = -1.0
-    tracker.jump_sums[[HIGHEST, _CUT]] = -1.0
     return tracker
 
 
@@ -158,6 +177,8 @@ def slot_view(trackers, slot):
         trackers.histograms[slot],
         trackers.sums[slot],
         trackers.record[slot],
+        trackers.profile[slot],
+        trackers.hours[slot],
         trackers.periods[slot],
         trackers.kinds[slot],
         trackers.jumps[slot],
@@ -165,151 +186,6 @@ def slot_view(trackers, slot):
         trackers.ints[slot],
         trackers.floats[slot],
     )
-
-
-# Histograms
-
-
-@kernel
-def bin_number(value):
-    """Return the bin of a positive value, a quarter octave, read off its exponent and two further bits."""
-    return (np.float64(value).view(np.int64) >> 50) - _BIN_OF_HALF
-
-
-@kernel
-def _bin_edge(number):
-    """Return the lower edge of a bin."""
-    return np.int64((number + _BIN_OF_HALF) << 50).view(np.float64)
-
-
-@kernel
-def add(bins, sums, number, weight):
-    """Add a value of bin ``number``. A value above the range moves the range up."""
-    sums[TOTAL] += weight
-    if sums[HIGHEST] < 0.0 and number != _NO_BIN:
-        sums[BASE] = number - BINS // 2
-    place = number - int(sums[BASE])
-    if place < 0 or number == _NO_BIN:
-        sums[BELOW] += weight
-        return
-    if place >= BINS:
-        shift = place - BINS + 1
-        for i in range(min(shift, BINS)):
-            sums[BELOW] += float(bins[i])
-        for i in range(BINS):
-            bins[i] = bins[i + shift] if i + shift < BINS else 0.0
-        sums[BASE] += shift
-        sums[HIGHEST] -= shift
-        sums[_CUT] = max(sums[_CUT] - shift, -1.0)
-        place = BINS - 1
-    bins[place] += weight
-    sums[HIGHEST] = max(sums[HIGHEST], place)
-
-
-@kernel
-def _add_run(bins, sums, longest):
-    """Add the whole numbers 1 to ``longest``: a run that ended had each of these lengths."""
-    least = 1.0
-    while least <= longest:
-        number = bin_number(least)
-        following = min(math.ceil(_bin_edge(number + 1)), longest + 1.0)
-        add(bins, sums, number, following - least)
-        least = following
-
-
-@kernel
-def _find_cut(bins, sums):
-    """Find the highest bin in which a value is ordinary: most queries end there."""
-    ordinary = _ORDINARY * (float(sums[TOTAL]) + 2.0) - 1.0
-    above = 0.0
-    i = int(sums[HIGHEST])
-    while i >= 0 and above <= ordinary:
-        above += float(bins[i])
-        i -= 1
-    sums[_CUT] = i + 1 if above > ordinary else -1
-
-
-@kernel
-def _halve(bins, sums):
-    for i in range(BINS):
-        bins[i] *= 0.5
-    sums[TOTAL] *= 0.5
-    sums[BELOW] *= 0.5
-
-
-@kernel
-def _limited(surprise):
-    if surprise > _SOFT_LIMIT:
-        surprise = _SOFT_LIMIT + 0.5 * (surprise - _SOFT_LIMIT)
-    return min(surprise, _HARD_LIMIT)
-
-
-@kernel
-def _beyond(bins, sums, value, least_excess):
-    """Return the surprise of a value above everything on record, by a generalised Pareto tail fitted by moments.
-
-    ``least_excess``: the least mean excess of the tail, if there is a natural one (a run grows by whole readings). Then
-    a record that is too short for a fit has an exponential tail with this mean.
-    """
-    total, base = float(sums[TOTAL]), int(sums[BASE])
-    wanted = max(_TAIL_LEAST, _TAIL_SHARE * total)
-    count, first = 0.0, int(sums[HIGHEST]) + 1
-    while first > 0 and count < wanted:
-        first -= 1
-        count += float(bins[first])
-    if count < 0.5 * wanted:
-        excess = value - _bin_edge(base + int(sums[HIGHEST]) + 1) if sums[HIGHEST] >= 0.0 else value
-        decades = max(excess, 0.0) / (least_excess * _LN10) if least_excess > 0.0 else 0.0
-        return math.log10(total + 2.0) + decades
-    edge = _bin_edge(base + first)
-    mean, square = 0.0, 0.0
-    for i in range(first, int(sums[HIGHEST]) + 1):
-        excess = 0.5 * (_bin_edge(base + i) + _bin_edge(base + i + 1)) - edge
-        mean += float(bins[i]) * excess
-        square += float(bins[i]) * excess * excess
-    mean = max(mean / count, least_excess)
-    variance = max(square / count - mean * mean, 1e-9 * mean * mean)
-    shape = 0.5 * (1.0 - mean * mean / variance) * count / (count + _TAIL_PRIOR)
-    shape = min(max(shape, 3.0 / count), _LARGEST_SHAPE)
-    ratio = shape * (value - edge) / (mean * (1.0 - shape))
-    return math.log10(total / count) + math.log10(1.0 + ratio) / shape
-
-
-@kernel
-def _surprise(bins, sums, number, value, least_excess):
-    """Return -log10 P(a value at least as large), limited."""
-    total = float(sums[TOTAL])
-    if number == _NO_BIN or total <= 0.0:
-        return _NO_SURPRISE
-    place = number - int(sums[BASE]) if sums[HIGHEST] >= 0.0 else BINS
-    if place <= sums[_CUT]:
-        return _NO_SURPRISE
-    above = 0.0
-    for i in range(max(place, 0), int(sums[HIGHEST]) + 1):
-        above += float(bins[i])
-    if place < 0:  # below the range, where nothing is told apart
-        above += float(sums[BELOW])
-    if above + 1.0 > _ORDINARY * (total + 2.0):
-        return _NO_SURPRISE
-    if above < 0.5:
-        return _limited(_beyond(bins, sums, value, least_excess))
-    return _limited(-math.log10((above + 1.0) / (total + 2.0)))
-
-
-@kernel
-def _quiet_surprise(bins, sums, number):
-    """Return -log10 P(a value at most as large), limited."""
-    total = float(sums[TOTAL])
-    if sums[HIGHEST] < 0.0:
-        return _NO_SURPRISE
-    place = number - int(sums[BASE])
-    ordinary = _ORDINARY * (total + 2.0) - 1.0
-    below = float(sums[BELOW])
-    for i in range(min(place, int(sums[HIGHEST])) + 1):
-        below += float(bins[i])
-        if below > ordinary:
-            return _NO_SURPRISE
-    return _NO_SURPRISE if below > ordinary else _limited(-math.log10((below + 1.0) / (total + 2.0)))
 
 
 # Return periods
@@ -376,6 +252,15 @@ def _kinds_near(score, level, spike, louder, quieter, stuck, level_kind):
 
 
 @kernel
+def _share_since(numbers, level):
+    """Return the weight of the newest step in a mean that began when the present behaviour was accepted; 0: never."""
+    accepted = numbers[_ACCEPTED_AT + level]
+    if accepted == 0.0:
+        return 0.0
+    return 1.0 / (numbers[SEEN_AT + level] - accepted + _ACCEPTED_READINGS / float(BLOCK) ** level)
+
+
+@kernel
 def _residual(numbers, value):
     """Return the residual of the AR(1) fit, which then learns from the reading."""
     before, fit = numbers[_PREVIOUS], numbers[_FIT : _FIT + 5]
@@ -399,46 +284,51 @@ def _rank(numbers, histograms, sums, first, count, level, loudness, memory):
     Returns the mean surprise of the statistics from ``loudness`` on, up to two, at being so small.
     """
     seen = numbers[SEEN_AT + level]
-    refresh = seen < _CUT_EVERY or seen % _CUT_EVERY == 0.0
+    refresh = seen < CUT_EVERY or seen % CUT_EVERY == 0.0
     quiet, quiets = 0.0, min(2, count - loudness)
     for i in range(count):
         bins, own = histograms[first + i], sums[first + i]
         value = numbers[_STATISTIC_AT + i]
-        number = bin_number(value) if value > 0.0 else _NO_BIN
+        number = bin_number(value) if value > 0.0 else NO_BIN
         least_excess = _RUN_EXCESS if level == 0 and i == RUN else 0.0
-        numbers[_SURPRISE_AT + i] = _surprise(bins, own, number, value, least_excess)
+        numbers[_SURPRISE_AT + i] = surprise(bins, own, number, value, least_excess)
         if loudness <= i < loudness + quiets:
-            quiet += _quiet_surprise(bins, own, number)
+            quiet += quiet_surprise(bins, own, number)
         if not (level == 0 and i == RUN and value > 0.0):
             add(bins, own, number, 1.0)
         if refresh:
-            _find_cut(bins, own)
+            find_cut(bins, own)
     numbers[_AGE_AT + level] += 1.0
     if numbers[_AGE_AT + level] >= _LN2 * min(memory, _LONGEST_MEMORY):
         numbers[_AGE_AT + level] = 0.0
         for i in range(count):
-            _halve(histograms[first + i], sums[first + i])
+            halve(histograms[first + i], sums[first + i])
     return quiet / quiets
 
 
 @kernel
-def _observe_reading(numbers, histograms, sums, record, value, memory):
-    """Level 0 of one channel: returns the residual's size, the return period and its reasons."""
+def _observe_reading(numbers, histograms, sums, record, value, usual, memory):
+    """Level 0 of one channel: returns the residual's size, the return period and its reasons.
+
+    ``usual``: at this hour, which averages look at readings less than.
+    """
     numbers[SEEN_AT] += 1.0
     seen = numbers[SEEN_AT]
+    rest = value - usual
     if seen == 1.0:
-        numbers[_V : _V + 5] = value
-        numbers[_HABIT] = value
-        numbers[_LOCAL] = value
+        numbers[_V : _V + 5] = rest
+        numbers[_HABIT] = rest
+        numbers[_LOCAL] = rest
     residual = _residual(numbers, value)
     if value == numbers[_PREVIOUS]:
         numbers[_RUN] += 1.0
     else:  # a run joins the record when it ends, so that it is not compared with itself
-        _add_run(histograms[RUN], sums[RUN], numbers[_RUN] - 2.0)
+        add_run(histograms[RUN], sums[RUN], numbers[_RUN] - 2.0)
         numbers[_RUN] = 1.0
     numbers[_PREVIOUS] = value
+    since = _share_since(numbers, 0)
     for i in range(5):
-        numbers[_V + i] += _FACTORS[i] * (value - numbers[_V + i])
+        numbers[_V + i] += max(_FACTORS[i], since) * (rest - numbers[_V + i])
     share = 1.0 / max(seen - 1.0, 1.0)  # the first reading has no residual; a start from 0 would look quiet for ever
     numbers[_ABS_E] += max(0.1, share) * (abs(residual) - numbers[_ABS_E])
     numbers[_ABS_E + 1] += max(0.03, share) * (abs(residual) - numbers[_ABS_E + 1])
@@ -453,17 +343,17 @@ def _observe_reading(numbers, histograms, sums, record, value, memory):
     for i in range(3):
         statistic[LOCAL + i] = abs(numbers[_V + 1 + i] - numbers[_LOCAL])
     quieter = _rank(numbers, histograms, sums, 0, _LEVEL_0, 0, LOUDNESS, memory) - _ONE_SIDED
-    numbers[_HABIT] += max(_HABIT_RATE, 1.0 / seen) * (value - numbers[_HABIT])
-    numbers[_LOCAL] += max(_LOCAL_RATE, 1.0 / seen) * (value - numbers[_LOCAL])
+    numbers[_HABIT] += max(_HABIT_RATE, 1.0 / seen, since) * (rest - numbers[_HABIT])
+    numbers[_LOCAL] += max(_LOCAL_RATE, 1.0 / seen, since) * (rest - numbers[_LOCAL])
 
-    surprise = numbers[_SURPRISE_AT : _SURPRISE_AT + _LEVEL_0]
+    surprises = numbers[_SURPRISE_AT : _SURPRISE_AT + _LEVEL_0]
     level = max(_mean(numbers, HABIT, HABIT + 3), _mean(numbers, HABIT + 2, HABIT + 5))
     level = max(level, _mean(numbers, LOCAL, LOCAL + 3))
-    spike = max(surprise[HABIT], surprise[RESIDUAL]) - _SINGLE
+    spike = max(surprises[HABIT], surprises[RESIDUAL]) - _SINGLE
     louder = _mean(numbers, LOUDNESS, LOUDNESS + 2) - _ONE_SIDED
     # a stream that was constant for most of its life is not stuck, and a short record has no say about runs
     is_constant = numbers[_RUN] > 0.5 * seen
-    stuck = 0.0 if is_constant or seen < LEARNING else surprise[RUN] - _ONE_SIDED
+    stuck = 0.0 if is_constant or seen < LEARNING else surprises[RUN] - _ONE_SIDED
     score = max(level, spike, louder, quieter, stuck)
     period = _return_period(READINGS, record, score, numbers[RECORDED_AT], seen)
     kinds = _kinds_near(score, level, spike, louder, quieter, stuck, LEVEL)
@@ -483,8 +373,9 @@ def _observe_block(numbers, histograms, sums, record, level, value, loudness, me
         own[_B_HABIT] = value
         own[_B_LOCAL] = value
         own[_B_ABS_E] = loudness
+    since = _share_since(numbers, level)
     for i in range(3):
-        own[_B_V + i] += _FACTORS[i] * (value - own[_B_V + i])
+        own[_B_V + i] += max(_FACTORS[i], since) * (value - own[_B_V + i])
     own[_B_ABS_E] += 0.3 * (loudness - own[_B_ABS_E])
     statistic = numbers[_STATISTIC_AT : _STATISTIC_AT + _LEVEL_1]
     for i in range(3):
@@ -494,8 +385,8 @@ def _observe_block(numbers, histograms, sums, record, level, value, loudness, me
     statistic[BLOCK_LOUDNESS] = own[_B_ABS_E]
     memory *= _BLOCK_MEMORY
     quieter = _rank(numbers, histograms, sums, first, _LEVEL_1, level, BLOCK_LOUDNESS, memory) - _ONE_SIDED
-    own[_B_HABIT] += max(_BLOCK_HABIT_RATE, 1.0 / seen) * (value - own[_B_HABIT])
-    own[_B_LOCAL] += max(_BLOCK_LOCAL_RATE, 1.0 / seen) * (value - own[_B_LOCAL])
+    own[_B_HABIT] += max(_BLOCK_HABIT_RATE, 1.0 / seen, since) * (value - own[_B_HABIT])
+    own[_B_LOCAL] += max(_BLOCK_LOCAL_RATE, 1.0 / seen, since) * (value - own[_B_LOCAL])
 
     drift = _mean(numbers, BLOCK_HABIT, BLOCK_HABIT + 3)
     drift = max(drift, _mean(numbers, BLOCK_LOCAL, BLOCK_LOCAL + 2) - _BLOCK_LOCAL_OFFSET)
@@ -508,12 +399,13 @@ def _observe_block(numbers, histograms, sums, record, level, value, loudness, me
 
 
 @kernel
-def _observe_channel(numbers, histograms, sums, record, value, memory):
+def _observe_channel(numbers, histograms, sums, record, value, usual, memory):
     """Take one value of a channel in: afterwards its return periods and reasons are up to date.
 
     A block level keeps those of its last block until the next one is full.
     """
-    loudness, period, kinds = _observe_reading(numbers, histograms, sums, record[0], value, memory)
+    loudness, period, kinds = _observe_reading(numbers, histograms, sums, record[0], value, usual, memory)
+    value -= usual
     numbers[_PERIOD_AT] = period
     numbers[_KINDS_AT] = kinds
     for level in range(1, LEVELS):
@@ -553,8 +445,9 @@ def observe(tracker, rows, row, memory):
         if math.isnan(value):
             continue
         numbers = tracker.numbers[channel]
+        usual = week.usual(tracker.hours[channel], tracker.profile[channel], value, tracker.floats[HOUR])
         _observe_channel(
-            numbers, tracker.histograms[channel], tracker.sums[channel], tracker.record[channel], value, memory
+            numbers, tracker.histograms[channel], tracker.sums[channel], tracker.record[channel], value, usual, memory
         )
         for level in range(LEVELS):
             period = numbers[_PERIOD_AT + level] / channels
@@ -566,16 +459,22 @@ def observe(tracker, rows, row, memory):
 
 @kernel
 def accept(tracker):
-    """Make the present behaviour the habit."""
+    """Make the present level the habit: all averages start from here, as means of what comes until they are as slow
+    as they were."""
     for channel in range(tracker.numbers.shape[0]):
         numbers = tracker.numbers[channel]
-        numbers[_HABIT] = numbers[_V + 2]
-        numbers[_LOCAL] = numbers[_V + 2]
+        present = numbers[_V + 1]
+        numbers[_V : _V + 5] = present
+        numbers[_HABIT] = present
+        numbers[_LOCAL] = present
+        for level in range(LEVELS):
+            numbers[_ACCEPTED_AT + level] = numbers[SEEN_AT + level]
         for level in range(1, LEVELS):
             own = numbers[_BLOCKS_AT + (level - 1) * _B_SIZE : _BLOCKS_AT + level * _B_SIZE]
-            if numbers[SEEN_AT + level] > 0.0:
-                own[_B_HABIT] = own[_B_V]
-                own[_B_LOCAL] = own[_B_V]
+            own[_B_V : _B_V + 3] = present
+            own[_B_HABIT] = present
+            own[_B_LOCAL] = present
+            own[_B_SUM] = own[_B_COUNT] * present
 
 
 def readings_seen(tracker: Tracker) -> int:
@@ -598,5 +497,10 @@ def pack(tracker: Tracker) -> dict[str, np.ndarray]:
 def unpack(tracker: Tracker, arrays: dict[str, np.ndarray]) -> None:
     """Fill a new tracker with what ``pack`` made, its names prefixed with "rarity."."""
     for name, array in tracker._asdict().items():
-        target = array[:, :_STATISTIC_AT] if name == "numbers" else array
-        target[...] = arrays[f"rarity.{name}"]
+        if name in ("profile", "hours") and f"rarity.{name}" not in arrays:
+            continue  # earlier snapshots have no usual week,
+        saved = arrays[f"rarity.{name}"]
+        if name in ("numbers", "floats"):
+            array[..., : saved.shape[-1]] = saved  # and fewer numbers
+        else:
+            array[...] = saved

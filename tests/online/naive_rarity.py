@@ -2,6 +2,8 @@
 
 import math
 
+import numpy as np
+
 BINS = 56
 FACTORS = (1.0, 0.3, 0.1, 0.03, 0.01)
 
@@ -116,6 +118,13 @@ class Level:
         self.recorded = 0.0
         self.record = [0.0] * 64
         self.peak, self.peak_at = 0.0, 0
+        self.accepted = None
+
+    def rate(self, factor, worth):
+        """Of an average; after an acceptance the plain mean of what came since, until that is slower."""
+        if not self.accepted:
+            return factor
+        return max(factor, 1.0 / (self.seen - self.accepted + worth))
 
     def rank(self, statistics, loudness):
         """Return the surprises, and the mean surprise of those in ``loudness`` at being so small."""
@@ -193,12 +202,18 @@ class Readings:
         self.fit = [weight, new_x, new_y, variance, covariance]
         return residual
 
-    def take(self, v):
+    def accept(self):
+        self.level.accepted = self.level.seen
+        self.averages = [self.averages[1]] * 5
+        self.habit = self.local = self.averages[1]
+
+    def take(self, v, usual):
         """Return the return period and the size of the residual."""
+        rest = v - usual
         self.level.seen += 1
         seen = self.level.seen
         if seen == 1:
-            self.averages, self.habit, self.local = [v] * 5, v, v
+            self.averages, self.habit, self.local = [rest] * 5, rest, rest
         e = self.residual(v)
         if v != self.previous:
             for x in range(1, self.run - 1):
@@ -206,7 +221,10 @@ class Readings:
             self.run = 0
         self.run += 1
         self.previous = v
-        self.averages = [average + f * (v - average) for average, f in zip(self.averages, FACTORS, strict=True)]
+        self.averages = [
+            average + self.level.rate(f, 6.0) * (rest - average)
+            for average, f in zip(self.averages, FACTORS, strict=True)
+        ]
         rates = [max(f, 1.0 / max(seen - 1, 1)) for f in (0.1, 0.03)]
         self.loudness = [own + rate * (abs(e) - own) for own, rate in zip(self.loudness, rates, strict=True)]
         statistics = [
@@ -217,8 +235,8 @@ class Readings:
             *(abs(average - self.local) for average in self.averages[1:4]),
         ]
         s, quieter = self.level.rank(statistics, (6, 7))
-        self.habit += max(3e-4, 1.0 / seen) * (v - self.habit)
-        self.local += max(0.01, 1.0 / seen) * (v - self.local)
+        self.habit += self.level.rate(max(3e-4, 1.0 / seen), 6.0) * (rest - self.habit)
+        self.local += self.level.rate(max(0.01, 1.0 / seen), 6.0) * (rest - self.local)
         scores = {
             "level": max(mean(s[0:3]), mean(s[2:5]), mean(s[9:12])),
             "spike": max(s[0], s[5]) - 1.5,
@@ -239,6 +257,12 @@ class Blocks:
         self.waiting = []
         self.averages = self.habit = self.local = self.loudness = None
         self.period = 0.0
+        self.worth = 6.0 / size
+
+    def accept(self, present):
+        self.level.accepted = self.level.seen
+        self.averages, self.habit, self.local = [present] * 3, present, present
+        self.waiting = [(present, size) for _, size in self.waiting]
 
     def take(self, value, size):
         """Take one value of the level below in; return the means of a block when it is full, else None."""
@@ -251,7 +275,10 @@ class Blocks:
         seen = self.level.seen
         if seen == 1:
             self.averages, self.habit, self.local, self.loudness = [value] * 3, value, value, size
-        self.averages = [average + f * (value - average) for average, f in zip(self.averages, FACTORS[:3], strict=True)]
+        self.averages = [
+            average + self.level.rate(f, self.worth) * (value - average)
+            for average, f in zip(self.averages, FACTORS[:3], strict=True)
+        ]
         self.loudness += 0.3 * (size - self.loudness)
         statistics = [
             *(abs(average - self.habit) for average in self.averages),
@@ -259,11 +286,56 @@ class Blocks:
             self.loudness,
         ]
         s, quieter = self.level.rank(statistics, (5,))
-        self.habit += max(2e-3, 1.0 / seen) * (value - self.habit)
-        self.local += max(0.03, 1.0 / seen) * (value - self.local)
+        self.habit += self.level.rate(max(2e-3, 1.0 / seen), self.worth) * (value - self.habit)
+        self.local += self.level.rate(max(0.03, 1.0 / seen), self.worth) * (value - self.local)
         score = max(mean(s[0:3]), mean(s[3:5]) - 0.32, s[5] - 0.8, quieter - 0.8)
         self.period = max(0.0, (self.level.judge(score) - 200.0) * self.factor)
         return value, size
+
+
+class Week:
+    """What is usual by hour of the day and by stretch of four hours of the week."""
+
+    def __init__(self):
+        self.day, self.stretch = [0.0] * 24, [0.0] * 42
+        self.hour, self.values, self.now = None, [], 0.0
+        self.deviations, self.foreseen = [], []
+        self.baseline = None
+        self.agreed = self.squares = 0.0
+
+    def profile(self, hour):
+        return self.day[hour % 24] + self.stretch[hour // 4]
+
+    def usual(self, value, hour):
+        if hour is None or hour < 0:
+            return 0.0
+        if hour != self.hour:
+            if self.hour is not None:
+                self.learn(self.hour, mean(self.values))
+            share = self.agreed / self.squares if self.squares > 0.0 else 0.0
+            self.now = min(max(share, 0.0), 1.0) * self.profile(hour)
+            self.hour, self.values = hour, []
+        self.values.append(value)
+        return self.now
+
+    def learn(self, hour, average):
+        n = len(self.deviations)
+        self.baseline = average if n == 0 else self.baseline
+        deviation, foreseen = average - self.baseline, self.profile(hour)
+        if n > 0:
+            own, told = deviation - self.deviations[-1], foreseen - self.foreseen[-1]
+            self.agreed = (1.0 - 1.0 / 336.0) * self.agreed + own * told
+            self.squares = (1.0 - 1.0 / 336.0) * self.squares + told**2
+        self.deviations.append(deviation)
+        self.foreseen.append(foreseen)
+        self.baseline += deviation / min(n + 1, 336)
+        # kept in single precision
+        before = self.day[hour % 24]
+        self.day[hour % 24] = float(np.float32(before + (deviation - before) / min(n // 24 + 1, 30)))
+        in_stretch = 4 * (n // 168) + hour % 4 + 1
+        rest = deviation - self.day[hour % 24]
+        before = self.stretch[hour // 4]
+        self.stretch[hour // 4] = float(np.float32(before + (rest - before) / min(in_stretch + 2, 24)))
 
 
 class Channel:
@@ -272,10 +344,17 @@ class Channel:
     def __init__(self, memory):
         self.readings = Readings(memory)
         self.blocks = [Blocks(1, memory), Blocks(2, memory)]
+        self.week = Week()
 
-    def take(self, value):
-        period, size = self.readings.take(value)
-        full = value, size
+    def accept(self):
+        self.readings.accept()
+        for level in self.blocks:
+            level.accept(self.readings.habit)
+
+    def take(self, value, hour):
+        usual = self.week.usual(value, hour)
+        period, size = self.readings.take(value, usual)
+        full = value - usual, size
         for level in self.blocks:
             full = level.take(*full)
             if full is None:
@@ -289,9 +368,13 @@ class Tracker:
     def __init__(self, channels, memory):
         self.channels = [Channel(memory) for _ in range(channels)]
 
-    def observe(self, row):
+    def accept(self):
+        for channel in self.channels:
+            channel.accept()
+
+    def observe(self, row, hour=None):
         """Return the return periods of the three levels; None if the row has no value."""
-        found = [c.take(v) for c, v in zip(self.channels, row, strict=True) if not math.isnan(v)]
+        found = [c.take(v, hour) for c, v in zip(self.channels, row, strict=True) if not math.isnan(v)]
         if not found:
             return None
         return [max(periods) / len(self.channels) for periods in zip(*found, strict=True)]

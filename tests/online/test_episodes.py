@@ -26,7 +26,7 @@ def by_hand(monkeypatch, script, changes=None):
     rows = np.zeros((1, 1))
 
     def observe(tracker, rows, row, memory):
-        periods = script(tracker.ints[episodes.CLOCK])
+        periods = script(tracker.ints[rarity.CLOCK])
         if periods is None:
             return False
         tracker.periods[:] = periods
@@ -39,7 +39,7 @@ def by_hand(monkeypatch, script, changes=None):
     def step(t, every):
         change, change_period = (changes or {}).get(t, (-1, 0.0))
         index = t if change >= 0 else -1
-        tracker.floats[episodes.EVERY] = every
+        tracker.floats[rarity.EVERY] = every
         count = follow(policy(every), tracker, rows, 0, t, change, index, change_period, 0, buffer, 0)
         return alarms.read_events(buffer[:count])
 
@@ -121,7 +121,7 @@ def test_a_change_raises_an_alarm_if_twice_the_budget_has_no_change_as_large(mon
 def test_changes_are_ranked_by_their_jump():
     """(300 + n) / (3 + k) x n / (n + 400): a change like three before it has half the return period of a larger one."""
     tracker = rarity.make_tracker(1)
-    tracker.ints[episodes.CLOCK] = 9_700
+    tracker.ints[rarity.CLOCK] = 9_700
     start = 9_700 / 10_100
     found = [episodes._rank_change(tracker, jump) for jump in (2.0, 2.0, 2.0, 2.0, 8.0, 0.1, math.nan)]
     expected = [10_000 / (3 + k) * start for k in (0, 1, 2, 3, 0, 5, 5)]

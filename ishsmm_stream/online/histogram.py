@@ -1,0 +1,177 @@
+"""A histogram of a stream's own past, in which old values fade, and how surprising a value is against it.
+
+Bins are a quarter octave wide and cover 14 octaves; a value above the range moves the range up. Surprise is
+-log10 P(a value at least as large), beyond the record by a generalised Pareto tail.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ishsmm_stream._jit import kernel
+
+BINS = 56  # four per octave
+NO_BIN = -(1 << 40)  # of the value 0
+_BIN_OF_HALF = 1022 << 2  # bins are counted from the one that begins at 1/2
+# Sums beside the bins: the number of the first bin, weights, the top bin, the last bin that is ordinary.
+BASE, TOTAL, BELOW, HIGHEST, CUT = range(5)
+SUMS = 5
+CUT_EVERY = 32  # values after which the ordinary range is to be found again
+_LN10 = 2.302585092994046
+_ORDINARY = 0.3  # tail probabilities above this count as ordinary,
+NO_SURPRISE = 0.2  # with this surprise
+_TAIL_SHARE, _TAIL_LEAST = 0.02, 10.0  # the top of the record that the Pareto tail is fitted to
+_TAIL_PRIOR = 20.0  # shrinks the shape of a tail towards an exponential one
+_LARGEST_SHAPE = 0.4
+_SOFT_LIMIT, _HARD_LIMIT = 5.0, 9.0  # surprise beyond the first counts half, and never more than the second
+
+
+def make_sums(*shape: int) -> np.ndarray:
+    """Return the sums of empty histograms."""
+    sums = np.zeros((*shape, SUMS), dtype=np.float32)
+    sums[..., [HIGHEST, CUT]] = -1.0
+    return sums
+
+
+@kernel
+def bin_number(value):
+    """Return the bin of a positive value, a quarter octave, read off its exponent and two further bits."""
+    return (np.float64(value).view(np.int64) >> 50) - _BIN_OF_HALF
+
+
+@kernel
+def _bin_edge(number):
+    """Return the lower edge of a bin."""
+    return np.int64((number + _BIN_OF_HALF) << 50).view(np.float64)
+
+
+@kernel
+def add(bins, sums, number, weight):
+    """Add a value of bin ``number``. A value above the range moves the range up."""
+    sums[TOTAL] += weight
+    if sums[HIGHEST] < 0.0 and number != NO_BIN:
+        sums[BASE] = number - BINS // 2
+    place = number - int(sums[BASE])
+    if place < 0 or number == NO_BIN:
+        sums[BELOW] += weight
+        return
+    if place >= BINS:
+        shift = place - BINS + 1
+        for i in range(min(shift, BINS)):
+            sums[BELOW] += float(bins[i])
+        for i in range(BINS):
+            bins[i] = bins[i + shift] if i + shift < BINS else 0.0
+        sums[BASE] += shift
+        sums[HIGHEST] -= shift
+        sums[CUT] = max(sums[CUT] - shift, -1.0)
+        place = BINS - 1
+    bins[place] += weight
+    sums[HIGHEST] = max(sums[HIGHEST], place)
+
+
+@kernel
+def add_run(bins, sums, longest):
+    """Add the whole numbers 1 to ``longest``: a run that ended had each of these lengths."""
+    least = 1.0
+    while least <= longest:
+        number = bin_number(least)
+        following = min(math.ceil(_bin_edge(number + 1)), longest + 1.0)
+        add(bins, sums, number, following - least)
+        least = following
+
+
+@kernel
+def find_cut(bins, sums):
+    """Find the highest bin in which a value is ordinary: most queries end there."""
+    ordinary = _ORDINARY * (float(sums[TOTAL]) + 2.0) - 1.0
+    above = 0.0
+    i = int(sums[HIGHEST])
+    while i >= 0 and above <= ordinary:
+        above += float(bins[i])
+        i -= 1
+    sums[CUT] = i + 1 if above > ordinary else -1
+
+
+@kernel
+def halve(bins, sums):
+    for i in range(BINS):
+        bins[i] *= 0.5
+    sums[TOTAL] *= 0.5
+    sums[BELOW] *= 0.5
+
+
+@kernel
+def _limited(decades):
+    if decades > _SOFT_LIMIT:
+        decades = _SOFT_LIMIT + 0.5 * (decades - _SOFT_LIMIT)
+    return min(decades, _HARD_LIMIT)
+
+
+@kernel
+def _beyond(bins, sums, value, least_excess):
+    """Return the surprise of a value above everything on record, by a generalised Pareto tail fitted by moments.
+
+    ``least_excess``: the least mean excess of the tail, if there is a natural one (a run grows by whole readings). Then
+    a record that is too short for a fit has an exponential tail with this mean.
+    """
+    total, base = float(sums[TOTAL]), int(sums[BASE])
+    wanted = max(_TAIL_LEAST, _TAIL_SHARE * total)
+    count, first = 0.0, int(sums[HIGHEST]) + 1
+    while first > 0 and count < wanted:
+        first -= 1
+        count += float(bins[first])
+    if count < 0.5 * wanted:
+        excess = value - _bin_edge(base + int(sums[HIGHEST]) + 1) if sums[HIGHEST] >= 0.0 else value
+        decades = max(excess, 0.0) / (least_excess * _LN10) if least_excess > 0.0 else 0.0
+        return math.log10(total + 2.0) + decades
+    edge = _bin_edge(base + first)
+    mean, square = 0.0, 0.0
+    for i in range(first, int(sums[HIGHEST]) + 1):
+        excess = 0.5 * (_bin_edge(base + i) + _bin_edge(base + i + 1)) - edge
+        mean += float(bins[i]) * excess
+        square += float(bins[i]) * excess * excess
+    mean = max(mean / count, least_excess)
+    variance = max(square / count - mean * mean, 1e-9 * mean * mean)
+    shape = 0.5 * (1.0 - mean * mean / variance) * count / (count + _TAIL_PRIOR)
+    shape = min(max(shape, 3.0 / count), _LARGEST_SHAPE)
+    ratio = shape * (value - edge) / (mean * (1.0 - shape))
+    return math.log10(total / count) + math.log10(1.0 + ratio) / shape
+
+
+@kernel
+def surprise(bins, sums, number, value, least_excess):
+    """Return -log10 P(a value at least as large), limited."""
+    total = float(sums[TOTAL])
+    if number == NO_BIN or total <= 0.0:
+        return NO_SURPRISE
+    place = number - int(sums[BASE]) if sums[HIGHEST] >= 0.0 else BINS
+    if place <= sums[CUT]:
+        return NO_SURPRISE
+    above = 0.0
+    for i in range(max(place, 0), int(sums[HIGHEST]) + 1):
+        above += float(bins[i])
+    if place < 0:  # below the range, which is one bin
+        above += float(sums[BELOW])
+    if above + 1.0 > _ORDINARY * (total + 2.0):
+        return NO_SURPRISE
+    if above < 0.5:
+        return _limited(_beyond(bins, sums, value, least_excess))
+    return _limited(-math.log10((above + 1.0) / (total + 2.0)))
+
+
+@kernel
+def quiet_surprise(bins, sums, number):
+    """Return -log10 P(a value at most as large), limited."""
+    total = float(sums[TOTAL])
+    if sums[HIGHEST] < 0.0:
+        return NO_SURPRISE
+    place = number - int(sums[BASE])
+    ordinary = _ORDINARY * (total + 2.0) - 1.0
+    below = float(sums[BELOW])
+    for i in range(min(place, int(sums[HIGHEST])) + 1):
+        below += float(bins[i])
+        if below > ordinary:
+            return NO_SURPRISE
+    return NO_SURPRISE if below > ordinary else _limited(-math.log10((below + 1.0) / (total + 2.0)))
