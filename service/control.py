@@ -1,4 +1,4 @@
-"""What people say about sensors and events: mutes, acknowledgements, resets and forgettings.
+"""What people say about sensors and events: mutes, acknowledgements, acceptances, resets and forgettings.
 
 Each is a record under a key of its own; a later record of the key takes its place, none at all takes it back. They
 stand on a compacted topic that everybody reads as a whole, or in a table. ``ControlBook`` answers what they come to.
@@ -55,6 +55,14 @@ class Acknowledgement(_Record, tag="acknowledgement", frozen=True, kw_only=True)
     note: str = ""
 
 
+class Acceptance(_Record, tag="acceptance", frozen=True, kw_only=True):
+    """The sensor's present behaviour is a habit from its next reading on; a notice says which reading that was."""
+
+    sensor: str
+    generation: Annotated[int, Meta(description="the one that it is said of")]
+    time: Annotated[str, Meta(description="when it was said; a later one is another acceptance")]
+
+
 class Reset(_Record, tag="reset", frozen=True, kw_only=True):
     """The sensor's detector starts afresh at its next reading."""
 
@@ -71,8 +79,14 @@ class Forget(_Record, tag="forget", frozen=True, kw_only=True):
     time: str
 
 
-Record = Mute | Acknowledgement | Reset | Forget
-RECORDS = {"mute": Mute, "acknowledgement": Acknowledgement, "reset": Reset, "forget": Forget}
+Record = Mute | Acknowledgement | Acceptance | Reset | Forget
+RECORDS = {
+    "mute": Mute,
+    "acknowledgement": Acknowledgement,
+    "acceptance": Acceptance,
+    "reset": Reset,
+    "forget": Forget,
+}
 
 
 class ControlLog(Protocol):
@@ -119,6 +133,7 @@ class ControlBook:
         self._mutes: tuple[tuple[Mute, int, int], ...] = ()
         self.finished: dict[str, int] = {}  # by sensor: the last generation that is over
         self.forgotten: dict[str, int] = {}  # likewise, for those that are to be forgotten
+        self.acceptances: dict[str, tuple[Acceptance, int]] = {}  # by sensor: the last one and its time
         self.version = 0  # rises with every change
 
     # What is said
@@ -144,6 +159,8 @@ class ControlBook:
             record = msgspec.json.decode(value, type=Record)
             if isinstance(record, Mute):
                 _ = moment(record.since), moment(record.until)
+            elif isinstance(record, Acceptance):
+                _ = moment(record.time)
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError, TypeError) as error:
             log.warning("the control record %r is not ours and passed over: %s", key, error)
             return
@@ -163,6 +180,9 @@ class ControlBook:
             if isinstance(record, Reset):
                 finished[record.sensor] = max(record.generation, finished.get(record.sensor, NEVER))
         self.finished = finished
+        self.acceptances = {
+            record.sensor: (record, moment(record.time)) for record in records if isinstance(record, Acceptance)
+        }
 
     # What it comes to
 
@@ -187,9 +207,9 @@ class ControlBook:
         return [mute for mute, _, _ in sorted(self._mutes, key=lambda one: one[2])]
 
     def of_sensor(self, sensor: str) -> Iterable[str]:
-        """The keys of acknowledgements and resets of a sensor, which go when it is forgotten."""
+        """The keys of what was said of a sensor, which goes when it is forgotten."""
         for key, record in self._records.items():
-            if isinstance(record, Acknowledgement | Reset) and record.sensor == sensor:
+            if isinstance(record, Acknowledgement | Acceptance | Reset) and record.sensor == sensor:
                 yield key
 
     def outdated(self, now: int) -> dict[str, bytes | None]:

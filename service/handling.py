@@ -1,4 +1,4 @@
-"""What people do with sensors and events: mute, acknowledge, reset, forget. The same for Kafka and for one file."""
+"""What people do with sensors and events: mute, acknowledge, accept, reset, forget. On Kafka and in one file alike."""
 
 from __future__ import annotations
 
@@ -8,7 +8,18 @@ import time
 from datetime import datetime
 from typing import Protocol
 
-from service.control import NEVER, Acknowledgement, ControlLog, Forget, Mute, Reset, as_change, key_of, moment
+from service.control import (
+    NEVER,
+    Acceptance,
+    Acknowledgement,
+    ControlLog,
+    Forget,
+    Mute,
+    Reset,
+    as_change,
+    key_of,
+    moment,
+)
 from service.readings import microseconds, rfc3339
 from service.settings import Settings
 from service.settings.nearest import nearest
@@ -119,6 +130,16 @@ def acknowledge(desk: Desk, event: str, note: str, by: str) -> Acknowledgement:
     ((name, sensor),) = found.items()
     said = Acknowledgement(id=name, sensor=sensor, time=rfc3339(now()), note=note, by=by)
     desk.control.write(desk.control.read().outdated(now()) | as_change(said))
+    return said
+
+
+def accept(desk: Desk, sensor: str, by: str) -> Acceptance:
+    """Make a sensor's present behaviour a habit from its next reading on, which clears its open alarm."""
+    generation = _known(desk, sensor)
+    if desk.control.read().finished_generation(sensor) >= generation:
+        raise ValueError(f"{sensor!r} has been reset or forgotten: it has no habits until its next reading")
+    said = Acceptance(sensor=sensor, generation=generation, time=rfc3339(now()), by=by)
+    desk.control.write(as_change(said))
     return said
 
 

@@ -11,6 +11,7 @@ import time
 from collections import deque
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -25,8 +26,8 @@ _WORTH_A_THREAD = 200
 
 
 class Feed:
-    """Readings of a track on their way into its detector, in pieces: up to the next event or the end of a publishing
-    window."""
+    """Readings of a track on their way into its detector, in pieces: up to the next event, the end of a publishing
+    window or the end of an hour."""
 
     def __init__(self, track: Track, accepted: Accepted) -> None:
         self.track = track
@@ -34,6 +35,7 @@ class Feed:
         self._line = track.line_up(accepted)
         self._at = 0
         self._closed = 0
+        self._stretch = 0
 
     @property
     def is_done(self) -> bool:
@@ -43,8 +45,13 @@ class Feed:
     @property
     def _end(self) -> int:
         """Where the piece ends."""
-        closes = self._line.closes
-        return closes[self._closed] if self._closed < len(closes) else len(self._line.rows)
+        closes, (end, _) = self._line.closes, self._line.hours[self._stretch]
+        return min(closes[self._closed], end) if self._closed < len(closes) else end
+
+    @property
+    def hour(self) -> int:
+        """Of the week, in which the piece was read."""
+        return self._line.hours[self._stretch][1]
 
     def piece(self) -> np.ndarray:
         """What the detector takes next."""
@@ -52,11 +59,13 @@ class Feed:
 
     def took(self, taken: int, events: list[hs.Event], publishes: bool) -> None:
         """The detector has taken so many rows, and come to these events."""
-        line, first, end = self._line, self._at, self._end
+        line, first = self._line, self._at
         self._at += taken
         self.track.remember(line.rows[first : self._at], line.times[first : self._at])
-        closes = self._at == end and self._closed < len(line.closes)
+        closes = self._closed < len(line.closes) and self._at == line.closes[self._closed]
         self._closed += closes
+        if self._at == line.hours[self._stretch][0] and not self.is_done:
+            self._stretch += 1
         if closes:
             self.track.keep_budget()
         if not publishes:
@@ -113,15 +122,16 @@ class Inference:
         """Hand the next pieces of a group to its detectors."""
         while group := [feed for feed in group if not feed.is_done]:
             detectors, pieces = [feed.track.detector for feed in group], [feed.piece() for feed in group]
+            update = partial(hs.update_fleet_to_event, detectors, pieces, hours=[feed.hour for feed in group])
             if self._threads and sum(map(len, pieces)) >= _WORTH_A_THREAD:
-                self._under_way.append((group, self._submit(hs.update_fleet_to_event, detectors, pieces)))
+                self._under_way.append((group, self._submit(update)))
                 return
-            self._took(group, hs.update_fleet_to_event(detectors, pieces))
+            self._took(group, update())
 
-    def _submit(self, act: Callable[..., Any], *arguments: Any) -> Future[Any]:
+    def _submit(self, act: Callable[[], Any]) -> Future[Any]:
         if self._pool is None:
             self._pool = ThreadPoolExecutor(self._threads, "inference")
-        return self._pool.submit(act, *arguments)
+        return self._pool.submit(act)
 
     def _take_oldest(self) -> None:
         group, answers = self._under_way.popleft()

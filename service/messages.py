@@ -153,14 +153,19 @@ class StateRecord(_Message, tag="state", frozen=True, kw_only=True):
 
 
 class Notice(_Message, tag="notice", frozen=True, kw_only=True):
-    """Something about a sensor that is no change point: it fell silent, is back, or its detector started afresh."""
+    """Something about a sensor that is no change point: it fell silent, is back, its detector started afresh, or
+    somebody accepted what it does."""
 
     sensor: str
     labels: dict[str, str | bool]
     generation: int
-    kind: Literal["silent", "back", "new_generation"]
+    kind: Literal["silent", "back", "new_generation", "accepted"]
     index: Annotated[
-        int | None, Meta(description="of the sensor's newest observation in this generation; null before the first")
+        int | None,
+        Meta(
+            description="of the sensor's newest observation in this generation, null before the first; of an "
+            "acceptance: of the first observation that it holds for"
+        ),
     ]
     time: str
     why: Annotated[str, Meta(description="in words")]

@@ -12,6 +12,7 @@ import math
 import struct
 import time
 import zlib
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -128,6 +129,9 @@ def dead_letter(record: Record, bad: BadRecord, reading: int | None = None) -> O
     return Output("dead_letters", record.key or b"", messages.encode(letter))
 
 
+_NONE: Counter[str] = Counter()  # never changed
+
+
 class Counts(NamedTuple):
     """What a cycle did, for metrics."""
 
@@ -138,19 +142,20 @@ class Counts(NamedTuple):
     states: int = 0
     forwarded: int = 0  # readings
     inference_seconds: float = 0.0
-    promised: float = 0.0  # alarms that the sensors' budgets allow for these readings
+    promised: Counter[str] = _NONE  # by rule: alarms that the sensors' budgets allow for these readings,
+    raised: Counter[str] = _NONE  # and those that were raised
 
 
 def add_up(counts: Iterable[Counts]) -> Counts:
     """What several did together."""
-    return Counts(*map(sum, zip(Counts(), *counts, strict=True)))
+    return Counts(*(sum(column[1:], start=column[0]) for column in zip(Counts(), *counts, strict=True)))
 
 
 class Partition:
     """The sensors of a partition.
 
     ``room_for_sensor`` says whether the worker takes on one more. ``control`` may change between two calls: resets
-    hold from the next reading on that ``take`` is given, what is to be forgotten goes with ``forget``.
+    and acceptances hold from the next reading on that ``take`` is given, what is to be forgotten goes with ``forget``.
     """
 
     def __init__(
@@ -174,6 +179,8 @@ class Partition:
         self._control = ControlBook() if control is None else control
         self._to_forget: set[str] = set()  # found in what was replayed
         self._to_begin_afresh: set[str] = set()  # likewise, with another model than the readings were taken by
+        self._promised: Counter[str] = Counter()  # alarms by rule since the cycle began, see Counts
+        self._raised: Counter[str] = Counter()
         self._tracks: dict[str, Track] = {}  # least recently used first
         self._unsaved: dict[str, tuple[int, float]] = {}  # first offset that is in no snapshot, and since when
         self._next_offset: dict[str, int] = {}  # by sensor: what its state has seen
@@ -296,10 +303,12 @@ class Partition:
         self._publish(accepted.windows, published, outputs)
         self._report_silent(outputs)
         kinds = [output.kind for output in outputs]
+        promised, raised = self._promised, self._raised
+        self._promised, self._raised = Counter(), Counter()
         return Counts(
             accepted.records, accepted.readings, kinds.count("dead_letters"), kinds.count("events"),
             kinds.count("states"),
-            promised=sum(len(window.readings) / window.track.every for window in accepted.windows),
+            promised=promised, raised=raised,
         )  # fmt: skip
 
     def _accept_first(self, record: Record, reading: Reading, pending: Pending, outputs: list[Output]) -> int:
@@ -326,17 +335,30 @@ class Partition:
         window = Window(track)
         self._accept(window, record, reading, pending, outputs)
         pending.setdefault(sensor, window)
+        accepted = self._accept_behaviour(track, reading.time)
         if sensor not in self._last_seen:
             self._note_time(track, reading.time)  # it counts from now on
         if starts_generation:
             why = self._fresh.pop(sensor, "the rule's model, prior, transform or season is another one")
             notice = track.notice("new_generation", reading.time, why)
-            outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
+            said: list[messages.Event] = [notice] if track.ended is None else [track.ended, notice]
+            outputs += [Output("events", sensor.encode(), messages.encode(one)) for one in said]
             # Saved with the commit that says so: said once, whatever happens next.
             self._unsaved[sensor] = (record.offset, -math.inf)
         elif sensor not in self._unsaved:
             self._unsaved[sensor] = (record.offset, time.monotonic() - self._head_start(sensor))
+        if accepted is not None:
+            outputs += [Output("events", sensor.encode(), messages.encode(one)) for one in accepted]
+            self._unsaved[sensor] = (self._unsaved[sensor][0], -math.inf)  # likewise said once
         return 1
+
+    def _accept_behaviour(self, track: Track, time: int) -> list[messages.Event] | None:
+        """Where people have accepted what a sensor does, so does its track, before its reading of this time. Not in a
+        replay: an acceptance is saved with the commit that says so."""
+        said, moment = self._control.acceptances.get(track.sensor, (None, 0))
+        if said is None or self._is_replaying or said.generation != track.generation or moment <= track.acceptance:
+            return None
+        return track.accept(moment, said.by, time)
 
     def _accept(
         self, window: Window, record: Record, reading: Reading, pending: Pending, outputs: list[Output]
@@ -361,7 +383,9 @@ class Partition:
             # the record's other readings may be of the same sensor
             self._next_offset[window.track.sensor] = window.offset
             self._note_time(window.track, window.newest)
-            key = window.track.sensor.encode()
+            key, rule = window.track.sensor.encode(), window.track.rule.match
+            self._promised[rule] += len(window.readings) / window.track.every  # type: ignore[assignment]
+            self._raised[rule] += sum(messages.status_of(event) == "raised" for event in events)
             outputs += [Output("events", key, messages.encode(event)) for event in events]
             outputs += [Output("states", key, messages.encode(state)) for state in states]
 
@@ -387,12 +411,9 @@ class Partition:
 
     def _reset(self, track: Track) -> Track:
         """The sensor's next generation, which has seen nothing."""
-        sensor, earlier = track.sensor, track.earlier
-        generation = self._control.finished_generation(sensor) + 1
+        sensor = track.sensor
         self._fresh[sensor] = "reset"
-        self._tracks[sensor] = Track(
-            sensor, self._rules.of(sensor), generation, None if earlier is None else earlier + track.accepted
-        )
+        self._tracks[sensor] = track.next_generation(self._control.finished_generation(sensor) + 1)
         return self._tracks[sensor]
 
     def _from(self, sensor: str, saved: Saved) -> Track:
@@ -498,7 +519,7 @@ class Partition:
         """The states of sensors whose oldest unsaved reading came before the time ``older_than`` (monotonic), the
         oldest first, at most so many."""
         due = sorted((since, sensor) for sensor, (_, since) in self._unsaved.items() if since <= older_than)
-        at_once = sum(since == -math.inf for since, _ in due)  # new generations, still small
+        at_once = sum(since == -math.inf for since, _ in due)  # new generations, still small, and acceptances
         found = []
         for _, sensor in due[: max(most, at_once)]:
             track = self._tracks[sensor]

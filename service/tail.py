@@ -22,7 +22,8 @@ from service.sources.plant import Planted
 # ANSI, by what a line says
 _COLOURS = {
     "ALARM": "1;31", "cleared": "32", "provisional": "0", "confirmed": "0", "relocated": "2", "retracted": "2",
-    "silent": "31", "back": "32", "new generation": "35", "planted": "2",
+    "silent": "31", "back": "32", "new generation": "35", "accepted": "32",
+    "planted": "2",
 }  # fmt: skip
 _WIDEST_SENSOR = 32
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 import zlib
 from collections.abc import Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 import msgspec
@@ -33,6 +34,7 @@ _SNAPSHOT_VERSION = 2  # 1, which is read, has detectors of the first format in 
 # The mean interval between readings: each new one counts at least this much, and a gap at most so many times the mean.
 _INTERVAL_RATE = 1e-3
 _LONGEST_GAP = 10.0
+_QUARTER = 900_000_000  # of an hour, in microseconds: no zone changes its hour in between
 
 
 class PreparedRule(NamedTuple):
@@ -70,6 +72,14 @@ class Published(NamedTuple):
     states: list[messages.StateRecord]
 
 
+class OpenAlarm(msgspec.Struct, array_like=True, frozen=True):
+    """The alarm that is open, so that whatever ends its generation can clear it."""
+
+    number: int
+    index: int
+    time: str | None
+
+
 class _Saved(msgspec.Struct, array_like=True, gc=False):
     """A track as bytes, without its detector."""
 
@@ -93,6 +103,8 @@ class _Saved(msgspec.Struct, array_like=True, gc=False):
     # mean interval between readings in microseconds, how many it rests on, the time of the last, and the mean that the
     # budget in force rests on; absent in what was written before there were alarm budgets
     interval: tuple[float, int, int, float] | None = None
+    acceptance: int = 0  # when the last acceptance that holds was said, in microseconds
+    open_alarm: OpenAlarm | None = None
 
 
 class Tally(NamedTuple):
@@ -119,7 +131,23 @@ class Line(NamedTuple):
     rows: np.ndarray  # (length, channels)
     times: np.ndarray  # (length,) int64
     closes: list[int]  # the numbers of rows after which a publishing window closes
+    hours: list[tuple[int, int]]  # stretches of rows: where each ends, and its hour of the week
     learned: int  # so many rows came before the season was known
+
+
+def _hours(times: list[int], zone: str) -> list[tuple[int, int]]:
+    """The stretches of times that are in the same hour of the week."""
+    quarters = [time // _QUARTER for time in (min(times), max(times))] if times else [0, 0]
+    if quarters[0] == quarters[1]:  # nearly always
+        return [(len(times), _hour(quarters[0], zone))]
+    hours = hs.hours_of_week(np.array(times) / 1e6, zone)
+    ends = [*(np.flatnonzero(np.diff(hours)) + 1).tolist(), len(times)]
+    return [(end, int(hours[end - 1])) for end in ends]
+
+
+@lru_cache(maxsize=4096)
+def _hour(quarter: int, zone: str) -> int:
+    return int(hs.hours_of_week([quarter * _QUARTER / 1e6], zone)[0])
 
 
 class TrackError(ValueError):
@@ -150,6 +178,9 @@ class Track:
         self._intervals = 0  # that it rests on
         self._last_time: int | None = None  # of the newest reading that the detector has taken
         self._history = History(prepared.rule) if remembers(prepared.rule) else None
+        self.acceptance = 0  # when the last acceptance that holds was said, in microseconds
+        self._open_alarm: OpenAlarm | None = None
+        self.ended: messages.AlarmEvent | None = None  # clears what was open when the generation before ended
 
     @property
     def index(self) -> int:
@@ -206,7 +237,8 @@ class Track:
                 closes.append(len(rows))
         self._since_state, self._window_began = since, began
         self.accepted += len(accepted)
-        return Line(np.array(rows, dtype=np.float64), np.array(times, dtype=np.int64), closes, learned)
+        hours = _hours(times, self.rule.time.zone)
+        return Line(np.array(rows, dtype=np.float64), np.array(times, dtype=np.int64), closes, hours, learned)
 
     @property
     def _is_learning(self) -> bool:
@@ -271,14 +303,39 @@ class Track:
 
     def _revise(self, event: hs.Event) -> int:
         """The number of the next revision of a change or an alarm, of which note is taken."""
-        if event.kind in ("alarm", "cleared"):
-            return 0 if event.kind == "alarm" else 1
+        if event.kind == "alarm":
+            self._open_alarm = OpenAlarm(event.alarm, event.index, self.place(event.index).time)
+            return 0
+        if event.kind == "cleared":
+            self._open_alarm = None
+            return 1
         revision = self._revisions.get(event.alarm, -1) + 1
         if event.kind == "raised":
             # nothing more is published about older changes
             self._revisions = {}
         self._revisions[event.alarm] = revision
         return revision
+
+    def accept(self, said: int, by: str, time: int) -> list[messages.Event]:
+        """Make the present behaviour a habit from the next reading on, which has this time. ``said``: when somebody
+        said so."""
+        self.acceptance = said
+        cleared = [self._alarm_event(event) for event in self.detector.accept()]
+        words = f"accepted by {by}" if by else "accepted"
+        notice = self.notice(
+            "accepted", time, f"{words}: its present behaviour is a habit from here on", self.index + 1
+        )
+        return [notice, *(msgspec.structs.replace(event, summary=words) for event in cleared)]
+
+    def next_generation(self, generation: int) -> Track:
+        """The same sensor afresh."""
+        track = Track(
+            self.sensor, self.prepared, generation, None if self.earlier is None else self.earlier + self.accepted
+        )
+        if self._open_alarm is not None and self.newest is not None:
+            at = messages.place(self.index, self.newest.time)
+            track.ended = _ended(self.sensor, self.rule, self.generation, self._open_alarm, at)
+        return track
 
     # Messages out
 
@@ -421,14 +478,16 @@ class Track:
         is_reading = ~np.isnan(rows[:, 0])  # not an inserted step
         return downsample(times, rows) if is_reading.all() else downsample(times[is_reading], rows[is_reading])
 
-    def notice(self, kind: str, time: int, why: str) -> messages.Notice:
-        """A message about the sensor that is no change point."""
+    def notice(self, kind: str, time: int, why: str, index: int | None = None) -> messages.Notice:
+        """A message about the sensor that is no change point. ``index``: by default, of its newest observation."""
+        if index is None:
+            index = self.index
         return messages.Notice(
             sensor=self.sensor,
             labels=self.rule.labels,
             generation=self.generation,
             kind=kind,  # type: ignore[arg-type]
-            index=self.index if self.index >= 0 else None,
+            index=index if index >= 0 else None,
             time=rfc3339(time),
             why=why,
         )
@@ -458,6 +517,8 @@ class Track:
             None
             if self._last_time is None
             else (self._interval, self._intervals, self._last_time, self._budget_interval),
+            self.acceptance,
+            self._open_alarm,
         )
         return msgspec.msgpack.encode(saved)
 
@@ -472,7 +533,11 @@ class Track:
             raise TrackError(f"the state of {sensor!r} has version {saved.version}, this is {_SNAPSHOT_VERSION}")
         if saved.fingerprint != prepared.fingerprint:
             earlier = None if saved.earlier is None else saved.earlier + saved.accepted
-            return cls(sensor, prepared, saved.generation + 1, earlier)
+            track = cls(sensor, prepared, saved.generation + 1, earlier)
+            if saved.open_alarm is not None and saved.newest is not None:
+                at = messages.place(saved.accepted + saved.inserted - 1, saved.newest[0])
+                track.ended = _ended(sensor, prepared.rule, saved.generation, saved.open_alarm, at)
+            return track
         track = cls.__new__(cls)
         track.sensor, track.prepared, track.rule = sensor, prepared, prepared.rule
         track.generation, track.accepted, track.inserted = saved.generation, saved.accepted, saved.inserted
@@ -482,6 +547,7 @@ class Track:
         track._values = np.frombuffer(saved.values, dtype=np.float64).reshape(-1, max(1, saved.channels))
         track._since_state, track._window_began = saved.since_state, saved.window_began
         track._revisions = saved.revisions
+        track.acceptance, track._open_alarm, track.ended = saved.acceptance, saved.open_alarm, None
         track._interval, track._intervals, track._last_time, track._budget_interval = saved.interval or (
             0.0,
             0,
@@ -497,6 +563,28 @@ class Track:
             raise TrackError(f"the state of {sensor!r} cannot be read: {error}") from error
         track._use_policy()
         return track
+
+
+def _ended(sensor: str, rule: Rule, generation: int, alarm: OpenAlarm, at: messages.Place) -> messages.AlarmEvent:
+    """The message that clears an alarm whose generation is over."""
+    return messages.AlarmEvent(
+        id=messages.alarm_id(sensor, generation, alarm.number),
+        sensor=sensor,
+        labels=rule.labels,
+        generation=generation,
+        revision=1,
+        status="cleared",
+        index=alarm.index,
+        time=alarm.time,
+        at=at,
+        return_period=None,
+        return_period_s=None,
+        frequency="",
+        budget_s=None,
+        reasons=[],
+        change=None,
+        summary="its detector started afresh",
+    )
 
 
 def tally(data: bytes) -> Tally:

@@ -17,7 +17,7 @@ from service.view import answers as view
 _ANSWERS = (Accepted, Events, Sensors, SensorPosterior, Refusal)
 _OF_THE_VIEW = (
     view.SensorHistory, view.IncidentList, view.Mutes, view.Done, view.Hello, view.Batch,
-    view.NewMute, view.NewAcknowledgement, view.NewName, view.NewSession,
+    view.NewMute, view.NewAcknowledgement, view.NewAcceptance, view.NewName, view.NewSession,
 )  # fmt: skip
 _EXAMPLE = {"sensor": "boiler-1", "time": 1767225600.5, "value": 20.1}
 _READING = {
@@ -206,7 +206,10 @@ def _paths_of_the_view() -> dict[str, Any]:
             },
         },
         "/v1/acknowledgements": {
-            "post": _telling("postAcknowledgement", "Say that a change was seen", view.NewAcknowledgement),
+            "post": _telling("postAcknowledgement", "Say that an alarm or a change was seen", view.NewAcknowledgement),
+        },
+        "/v1/acceptances": {
+            "post": _telling("postAcceptance", "Make what a sensor does now usual from here on", view.NewAcceptance),
         },
         "/v1/names": {"post": _telling("postName", "Name a state of a sensor", view.NewName)},
         "/v1/session": {

@@ -15,7 +15,7 @@ from service.metrics.lag import Lags, LagSeries
 from service.metrics.sensors import STATUSES, SensorSeries, read_status
 from service.partition import Counts, Output, Partition
 from service.readings import REASONS
-from service.settings import Settings
+from service.settings import Rule, Settings
 
 RESULTS = ("accepted", "rejected", "forwarded")
 
@@ -76,8 +76,11 @@ class Metrics:
         )
         self.events = counter("ishsmm_events_total", "Alarms, changes and notices by status, committed", "status")
         self.promised = counter(
-            "ishsmm_alarms_promised_total", "Alarms that the sensors' budgets allow for the readings so far, committed"
+            "ishsmm_alarms_promised_total",
+            "Alarms that the sensors' budgets allow for the readings so far, by rule, committed",
+            "rule",
         )
+        self.raised = counter("ishsmm_alarms_raised_total", "Alarms raised, by rule, committed", "rule")
         self.states = counter("ishsmm_states_total", "State records published, committed")
         self.snapshots = counter("ishsmm_snapshots_total", "States of sensors written to the changelog")
         self.changelog_bytes = counter("ishsmm_changelog_bytes_total", "Bytes of these states")
@@ -133,6 +136,9 @@ class Metrics:
         self._results = {name: self.readings.labels(name) for name in RESULTS}
         self._reasons = {name: self.dead_letters.labels(name) for name in REASONS}
         self._statuses = {name: self.events.labels(name) for name in STATUSES}
+        for rule in (*settings.rules, Rule()):
+            self.promised.labels(rule.match)
+            self.raised.labels(rule.match)
 
     def watch(self, is_ready: Callable[[], bool], lags: Lags) -> None:
         """Ask these at each scrape."""
@@ -149,7 +155,10 @@ class Metrics:
         self._results["forwarded"].inc(counts.forwarded)
         self._results["rejected"].inc(counts.dead_letters)
         self.states.inc(counts.states)
-        self.promised.inc(counts.promised)
+        for rule, promised in counts.promised.items():
+            self.promised.labels(rule).inc(promised)
+        for rule, raised in counts.raised.items():
+            self.raised.labels(rule).inc(raised)
         for output in outputs:
             if output.kind == "dead_letters":
                 self._reasons[_read_letter(output.value).reason].inc()

@@ -144,7 +144,7 @@ class Topics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     incidents: str = "ishsmm.incidents"
     dead_letters: str = "ishsmm.dead-letters"
     changelog: str = "ishsmm.changelog"
-    # mutes, acknowledgements, resets and forgettings
+    # mutes, acknowledgements, acceptances, resets and forgettings
     control: str = "ishsmm.control"
     # what people call states
     state_names: str = "ishsmm.state-names"

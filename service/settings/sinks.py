@@ -15,7 +15,16 @@ from service.settings.times import Seconds
 
 CHANGES = ("provisional", "confirmed", "relocated", "retracted")
 Status = Literal[
-    "raised", "cleared", "provisional", "confirmed", "relocated", "retracted", "silent", "back", "new_generation"
+    "raised",
+    "cleared",
+    "provisional",
+    "confirmed",
+    "relocated",
+    "retracted",
+    "silent",
+    "back",
+    "new_generation",
+    "accepted",
 ]
 STATUSES: tuple[str, ...] = get_args(Status)
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from typing import Annotated, Literal
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import msgspec
 from msgspec import Meta
@@ -28,7 +29,13 @@ class TimePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     max_ahead_s: Seconds | None = 86_400.0
     # reported as silent after this long without a reading; None: never
     silent_after_s: Seconds | None = None
+    # in which alarms learn what is usual at an hour of the day and of the week
+    zone: str = "UTC"
 
     def __post_init__(self) -> None:
+        try:
+            ZoneInfo(self.zone)
+        except (ZoneInfoNotFoundError, ValueError, OSError) as error:
+            raise ValueError(f"zone takes a name such as 'Europe/Berlin', got {self.zone!r}: {error}") from None
         if self.gap == "insert" and self.interval_s is None:
             raise ValueError("gap = 'insert' needs interval_s, the seconds between readings, got none")

@@ -129,6 +129,13 @@ class NewAcknowledgement(msgspec.Struct, frozen=True, forbid_unknown_fields=True
     by: Annotated[str, Meta(max_length=100)] = ""
 
 
+class NewAcceptance(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Make what a sensor does now usual from here on, which clears its open alarm."""
+
+    sensor: Annotated[str, Meta(min_length=1, max_length=500)]
+    by: Annotated[str, Meta(max_length=100)] = ""
+
+
 class NewName(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Give a state a name; an empty one takes it back."""
 

@@ -71,9 +71,9 @@ class Sensor:
             self.alarm = None
 
     def take_notice(self, notice: Notice) -> None:
-        if notice.kind != "new_generation":
+        if notice.kind in ("silent", "back"):
             self.is_silent = notice.kind == "silent"
-        elif self.alarm is not None and self.alarm.generation < notice.generation:
+        elif notice.kind == "new_generation" and self.alarm is not None and self.alarm.generation < notice.generation:
             # the detector that would have cleared it is gone
             self.cleared[self.alarm.id] = notice.time
             self.alarm = None

@@ -1,4 +1,4 @@
-"""What people say in front of the view: mutes, acknowledgements, names of states."""
+"""What people say in front of the view: mutes, acknowledgements, acceptances, names of states."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import threading
 from typing import Protocol
 
 from service import handling, names
-from service.control import Acknowledgement, Changes, ControlBook, ControlLog, Mute
+from service.control import Acceptance, Acknowledgement, Changes, ControlBook, ControlLog, Mute
 from service.names import NameBook, StateName
 from service.readings import rfc3339
 from service.settings.nearest import nearest
@@ -124,6 +124,10 @@ class FleetDesk:
     def acknowledge(self, event: str, note: str, by: str) -> Acknowledgement:
         """Somebody has seen a change."""
         return handling.acknowledge(self, event, note, by)
+
+    def accept(self, sensor: str, by: str) -> Acceptance:
+        """What the sensor does now is usual from here on."""
+        return handling.accept(self, sensor, by)
 
     def name(self, sensor: str, generation: int, state: int, name: str, by: str) -> StateName:
         """Call a state by a name; an empty one takes it back."""

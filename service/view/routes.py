@@ -51,6 +51,7 @@ class Front:
             Route("/v1/incidents", self.get_incidents),
             _route("/v1/mutes", GET=self.get_mutes, POST=self.post_mute, DELETE=self.delete_mute),
             _route("/v1/acknowledgements", POST=self.post_acknowledgement),
+            _route("/v1/acceptances", POST=self.post_acceptance),
             _route("/v1/names", POST=self.post_name),
             Route("/v1/stream", self.get_stream),
         ]
@@ -125,6 +126,11 @@ class Front:
         wanted = await self._bodies.read_as(request, answers.NewAcknowledgement)
         said = await self._do(self._desk.acknowledge, wanted.id, wanted.note, wanted.by)
         return self._done(f"the change {said.id} of {said.sensor} is acknowledged")
+
+    async def post_acceptance(self, request: Request) -> Response:
+        wanted = await self._bodies.read_as(request, answers.NewAcceptance)
+        said = await self._do(self._desk.accept, wanted.sensor, wanted.by)
+        return self._done(f"what {said.sensor} does now is usual from its next reading on")
 
     async def post_name(self, request: Request) -> Response:
         wanted = await self._bodies.read_as(request, answers.NewName)

@@ -19,6 +19,7 @@ from service.watch.board import Board, Row
 _STYLES = {
     "ALARM": "bold red", "cleared": "green", "provisional": "", "confirmed": "", "relocated": "dim",
     "retracted": "dim", "silent": "red", "back": "green", "new generation": "magenta",
+    "accepted": "green",
 }  # fmt: skip
 _BLOCKS = "▁▂▃▄▅▆▇█"
 _SPARKS = 30

@@ -11,10 +11,12 @@ import pytest
 from records import Record
 
 from service import messages
-from service.control import ControlBook, Forget, Reset, as_change
+from service.control import Acceptance, ControlBook, Forget, Reset, as_change
 from service.mapping import decoder
 from service.partition import Partition, Rules, changelog_value, decode_with, read_changelog_value
+from service.readings import rfc3339
 from service.settings import RecordMapping, Rule, Settings
+from service.settings.rules import Alarms
 from service.settings.times import TimePolicy
 from service.store import Store
 from service.track import tally
@@ -22,6 +24,7 @@ from service.track import tally
 BEGIN = 1_700_000_000
 T0 = "2026-01-01T00:00:00Z"
 EVER = 1e9
+HOURLY = Alarms(per_sensor="1 per hour")
 
 
 def stream(length=80, sensors=("a", "b"), seed=0):
@@ -86,6 +89,16 @@ class Life:
 
     def forget(self, sensor, generation=0):
         self.book.apply(as_change(Forget(sensor=sensor, generation=generation, time=T0)))
+
+    def accept(self, sensor, generation=0, at=T0):
+        self.book.apply(as_change(Acceptance(sensor=sensor, generation=generation, time=at, by="ann")))
+
+    def alarms(self, sensor):
+        return [
+            (event.generation, event.status, event.summary if event.status == "cleared" else "")
+            for event in self.events[sensor]
+            if isinstance(event, messages.AlarmEvent)
+        ]
 
     def generations(self, sensor):
         """Of its announcements."""
@@ -230,3 +243,75 @@ def test_without_control_records_nothing_differs(tmp_path):
             life.cycle(records[at : at + 20], saves=("a", "b"))
     assert plain.changelog == other.changelog
     assert (plain.events, plain.states) == (other.events, other.states)
+
+
+def shifted(length=3000, at=2640, sensor="a"):
+    """Noise, then a level that was never seen."""
+    rng = np.random.default_rng(3)
+    values = rng.normal(0.0, 1.0, length)
+    values[at:] += 40.0
+    return [
+        Record(i, (BEGIN + i) * 1000, sensor.encode(), json.dumps(
+            {"sensor": sensor, "time": BEGIN + i, "value": value}
+        ).encode())
+        for i, value in enumerate(values.tolist())
+    ]  # fmt: skip
+
+
+def accepted_notices(life):
+    return [
+        (notice.index, notice.time)
+        for notice in life.events["a"]
+        if isinstance(notice, messages.Notice) and notice.kind == "accepted"
+    ]
+
+
+@pytest.mark.parametrize("dies", ["never", "before the commit", "after the commit", "before it hears of it"])
+@pytest.mark.parametrize("saves", [(), ("a",)])
+def test_an_acceptance_clears_the_alarm_once_and_holds_across_restarts(tmp_path, dies, saves):
+    records, life = shifted(), Life(tmp_path, Settings(rules=(Rule(alarms=HOURLY),)))
+    life.cycle(records[:2650], saves=saves)
+    assert life.alarms("a") == [(0, "raised", "")]
+    if dies == "before it hears of it":
+        life.start(records)
+    life.accept("a")
+    if dies == "before the commit":
+        life.cycle(records[2650:2655], commits=False)
+        life.start(records)
+    life.cycle(records[2650:2660])
+    if dies == "after the commit":
+        life.start(records)
+    life.cycle(records[2660:])
+    assert life.alarms("a") == [(0, "raised", ""), (0, "cleared", "accepted by ann")]
+    assert accepted_notices(life) == [(2650, rfc3339((BEGIN + 2650) * 1_000_000))]
+    life.accept("a", at="2026-01-01T00:00:01Z")  # a later one is another
+    life.accept("a", generation=7)  # of another generation
+    life.cycle(shifted(3010)[3000:])
+    assert len(accepted_notices(life)) == 1
+    # the same bytes as in a life without restarts
+    other = Life(tmp_path / "other", life.settings)
+    other.cycle(records[:2650])
+    other.accept("a")
+    other.cycle(records[2650:])
+    assert life.events["a"] == other.events["a"]
+
+
+def test_an_alarm_that_is_open_at_a_reset_is_cleared(tmp_path):
+    records, life = shifted(), Life(tmp_path, Settings(rules=(Rule(alarms=HOURLY),)))
+    life.cycle(records[:2650], saves=("a",))
+    life.start(records)
+    life.reset("a")
+    life.cycle(records[2650:2660])
+    assert life.alarms("a") == [(0, "raised", ""), (0, "cleared", "its detector started afresh")]
+    raised, cleared = (event for event in life.events["a"] if isinstance(event, messages.AlarmEvent))
+    assert (raised.id, raised.index, raised.time) == (cleared.id, cleared.index, cleared.time)
+    assert life.generations("a") == [(1, "reset")]
+
+
+def test_an_alarm_that_is_open_when_its_rule_changes_is_cleared(tmp_path):
+    records, life = shifted(), Life(tmp_path, Settings(rules=(Rule(alarms=HOURLY),)))
+    life.cycle(records[:2650], saves=("a",))
+    life.settings = Settings(rules=(Rule(alarms=HOURLY, transform="difference"),))
+    life.start(records)
+    life.cycle(records[2650:2660])
+    assert life.alarms("a") == [(0, "raised", ""), (0, "cleared", "its detector started afresh")]

@@ -5,9 +5,12 @@ from __future__ import annotations
 import itertools
 
 import msgspec
+import numpy as np
 import pytest
 
+import ishsmm_stream as hs
 from service.arrival import judge
+from service.inference import take
 from service.readings import BadRecord, Reading
 from service.settings import Rule
 from service.track import Track, prepare_rule
@@ -39,3 +42,30 @@ def test_a_track_judges_as_the_policy_does(policy, timestamp):
                 track.judge(reading, timestamp)
             assert refused.value.reason == expected.reason
         assert track.newest == newest
+
+
+@pytest.mark.parametrize("batch", [1, 5, 37, 1_000])
+@pytest.mark.parametrize("zone", ["UTC", "Asia/Kathmandu"])
+def test_alarms_learn_by_the_hours_of_the_rules_zone(batch, zone):
+    """The detector of a track is in the state of one that was given the times, however readings were batched."""
+    rng = np.random.default_rng(0)
+    begin = 1_774_746_000  # two hours before Berlin's clocks are set forward
+    times = begin + np.cumsum(rng.integers(30, 900, 1_000))
+    values = rng.normal(size=1_000) + 4.0 * np.sin(times * 2.0 * np.pi / 86_400.0)
+    rule = msgspec.convert({"time": {"zone": zone}, "window": {"readings": 7}}, Rule)
+    track = Track("a", prepare_rule(rule))
+    readings = [(int(time) * SECOND, (float(value),), 0) for time, value in zip(times, values, strict=True)]
+    for first in range(0, len(readings), batch):
+        take(track, readings[first : first + batch])
+    expected = hs.OnlineDetector(alarm_policy=track.detector.alarm_policy)
+    expected.update_many(values, times, zone)
+    ours, theirs = track.detector._engine.tracker, expected._engine.tracker
+    assert theirs.hours[0, 4] > 50  # hours that were learned from
+    np.testing.assert_array_equal(ours.hours, theirs.hours)
+    np.testing.assert_array_equal(ours.profile, theirs.profile)
+    np.testing.assert_array_equal(ours.numbers, theirs.numbers)
+
+
+def test_a_zone_that_does_not_exist_is_named():
+    with pytest.raises(msgspec.ValidationError, match="Europe/Berlin"):
+        msgspec.convert({"time": {"zone": "Europe/Berln"}}, Rule)

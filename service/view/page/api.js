@@ -47,6 +47,7 @@ export const api = {
   mute: (pattern, for_s, why, by) => request("POST", "/v1/mutes", { pattern, for_s, why, by }),
   unmute: (pattern) => request("DELETE", `/v1/mutes?${new URLSearchParams({ pattern })}`),
   acknowledge: (id, note, by) => request("POST", "/v1/acknowledgements", { id, note, by }),
+  accept: (sensor, by) => request("POST", "/v1/acceptances", { sensor, by }),
   name: (sensor, generation, state, name, by) =>
     request("POST", "/v1/names", { sensor, generation, state, name, by }),
   session: (token) => request("POST", "/v1/session", { token }),

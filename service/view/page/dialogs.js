@@ -100,6 +100,12 @@ export function askToAcknowledge(event) {
   });
 }
 
+export function askToAccept(sensor) {
+  const [by, byRow] = byField();
+  const words = `${sensor}: what it does now becomes usual from its next reading on, and its alarm clears.`;
+  return ask("Accept as usual", words, [byRow], "Accept", async () => (await api.accept(sensor, remembered(by))).done);
+}
+
 export function askForName(sensor, generation, state, current) {
   const [name, nameRow] = field("Name", { maxlength: 60, value: current ?? "" });
   const [by, byRow] = byField();

@@ -2,7 +2,7 @@
 
 import { api } from "./api.js";
 import { makeChart, toneOf } from "./chart.js";
-import { askForName, askToAcknowledge, askToMute, askToUnmute } from "./dialogs.js";
+import { askForName, askToAccept, askToAcknowledge, askToMute, askToUnmute } from "./dialogs.js";
 import { h, onceAFrame, setText } from "./dom.js";
 import { ago, clock, count, frequencyWords, learningWords, number, parts, percent, rarityWords, reasonWords, seenWords, span, spanWords, stateName, unitOf } from "./format.js";
 
@@ -172,7 +172,10 @@ export function makeSensor(name) {
       alert.replaceChildren(
         h("div", {}, h("span", { class: "status raised" }, reasonWords(open.event)),
           h("span", { class: "quiet" }, [frequencyWords(open.event), raised && `since ${clock(raised)}`].filter(Boolean).join(" · "))),
-        acknowledgement(open),
+        h("span", { class: "actions" }, acknowledgement(open),
+          h("button", { type: "button", class: "small", onclick: async () => {
+            if (await askToAccept(name)) load(true);
+          } }, "Accept as usual")),
       );
     }
     setText(budget, promise ? `Budget: at most one alarm in ${spanWords(promise)}, on average` : "");
