@@ -3,7 +3,9 @@
 An alarm is raised when a return period reaches the policy's budget ``every`` and no alarm is open. It clears when all
 return periods have stayed below max(``every`` / 10, 250) for ``every`` / 20 readings (at least 50, at most 3,000), or
 after 10,000 readings: by then the behaviour has become a habit. A level of the ladder that is still high at that
-moment is *latched*: it counts again once it has been low. At most three alarms are raised in any ``every`` readings.
+moment is *latched*: it counts again once it has been low. A person who accepts the behaviour clears the alarm at once;
+no other is raised until the alarm would have cleared by itself. At most three alarms are raised in any ``every``
+readings.
 
 Announced changes are ranked too. A change whose jump is as large as that of k earlier ones in n readings has the return
 period (300 + n) / (3 + k); it raises an alarm by itself when that reaches twice the budget.
@@ -50,6 +52,7 @@ from ishsmm_stream.online.rarity import (
 
 ALARM, CLEARED = 4, 5  # after the kinds of ``alarms``
 
+_IS_OPEN, _IS_ACCEPTED = 1, 2  # values of OPEN; accepted: cleared, but no other is raised before it is quiet
 _LEAST_LOW = 250.0  # a return period cannot tell less than about 150 readings apart
 _SPAN_SHARE, _SHORTEST_SPAN, _LONGEST_SPAN = 0.05, 50, 3000
 _HABIT_AFTER = 10_000
@@ -85,7 +88,7 @@ def note_changes(tracker, jump, events, first, last):
         if events[i, KIND] == RAISED:
             tracker.floats[CHANGE_PERIOD] = _rank_change(tracker, jump)
             counts = _CHANGE_SHARE * tracker.floats[CHANGE_PERIOD]
-            if tracker.ints[OPEN] and tracker.ints[BEHIND] < 0:
+            if tracker.ints[OPEN] == _IS_OPEN and tracker.ints[BEHIND] < 0:
                 tracker.ints[BEHIND] = int(events[i, E_ALARM])
         events[i, E_PERIOD] = tracker.floats[CHANGE_PERIOD]
     return counts
@@ -150,7 +153,10 @@ def follow(policy, tracker, rows, row, t, change, change_index, change_period, s
         ints[LOW_FOR] = ints[LOW_FOR] + 1 if is_low else 0
         span = min(max(int(_SPAN_SHARE * every), _SHORTEST_SPAN), _LONGEST_SPAN)
         if ints[LOW_FOR] >= span or ints[CLOCK] - ints[OPENED] >= _HABIT_AFTER:
+            was_accepted = ints[OPEN] == _IS_ACCEPTED
             _clear(tracker, low)
+            if was_accepted:
+                return written
             return _write(events, written, CLEARED, t, state, tracker, period, kinds)
         return written
     oldest = ints[LATEST + ints[NEXT] % MOST_AT_ONCE]
@@ -159,7 +165,7 @@ def follow(policy, tracker, rows, row, t, change, change_index, change_period, s
     if period >= every and not is_muted and not is_spent:
         ints[LATEST + ints[NEXT] % MOST_AT_ONCE] = ints[CLOCK]
         ints[NEXT] += 1
-        ints[OPEN] = 1
+        ints[OPEN] = _IS_OPEN
         ints[OPENED] = ints[CLOCK]
         ints[LOW_FOR] = 0
         ints[INDEX] = change_index if change_index >= 0 else t
@@ -170,8 +176,16 @@ def follow(policy, tracker, rows, row, t, change, change_index, change_period, s
 
 @kernel
 def accept(tracker):
-    """Make the present behaviour the habit; returns whether an alarm was open."""
-    was_open = tracker.ints[OPEN] == 1
+    """Make the present behaviour the habit; returns whether an alarm was open.
+
+    What was accepted may stay unusual for a while: statistics that remember the time before need to catch up. Until
+    the return periods have been low for as long as a clear takes, no other alarm is raised.
+    """
+    ints = tracker.ints
+    was_open = ints[OPEN] == _IS_OPEN
     _clear(tracker, max(0.1 * tracker.floats[EVERY], _LEAST_LOW))
+    ints[OPEN] = _IS_ACCEPTED
+    ints[OPENED] = ints[CLOCK]
+    ints[LOW_FOR] = 0
     rarity.accept(tracker)
     return was_open
