@@ -168,9 +168,10 @@ def test_a_reader_goes_on_behind_what_was_done(settings):
     first = TableEvents(visit, "new", 900.0)
     both = first.read(0.0)
     assert len(both) == 2
-    first.done(both[:1])
+    first.done(both[:1], {"open/x": b"{}"})
     assert first.read(0.0) == both[1:]
     assert TableEvents(visit, "new", 900.0).read(0.0) == both[1:]
+    assert TableEvents(visit, "new", 900.0).remembered() == {"open/x": b"{}"}
     assert TableEvents(visit, "late", -1.0).read(0.0) == []  # nothing that new
     visit.close()
 

@@ -21,6 +21,7 @@ from service.kafka import groups
 from service.kafka.control import KafkaControl
 from service.kafka.deliver import deliver
 from service.kafka.events import KafkaEvents
+from service.kafka.sink_records import SinkRecords
 from service.readings import rfc3339
 from service.settings.sinks import SinkSettings, Status
 
@@ -66,6 +67,12 @@ def publish(connection, settings, names, age=0.0, numbers=range(1)):
             )
     producer.flush()
     producer.close()
+
+
+def events_of(connection, settings, group="x"):
+    group = f"{settings.kafka.group}-{group}"
+    records = SinkRecords(connection, settings.topics.sink_records, group)
+    return KafkaEvents(connection, [settings.topics.events], group, 900.0, records)
 
 
 def lines(settings):
@@ -117,7 +124,7 @@ def test_what_is_muted_while_it_runs_is_not_sent(connection, settings):
 
 def test_what_was_not_done_comes_again(connection, settings):
     publish(connection, settings, ["a"], numbers=range(10))
-    reader = KafkaEvents(connection, settings.topics.events, f"{settings.kafka.group}-x", 900.0)
+    reader = events_of(connection, settings)
 
     def next_events():
         seen = []
@@ -125,11 +132,11 @@ def test_what_was_not_done_comes_again(connection, settings):
         return seen
 
     first = next_events()
-    reader.done(first[:4])
+    reader.done(first[:4], {})
     again = next_events()
     assert again[0].place == first[4].place
     reader.close()  # as if it had died: nothing more is committed
-    reader = KafkaEvents(connection, settings.topics.events, f"{settings.kafka.group}-x", 900.0)
+    reader = events_of(connection, settings)
     assert next_events()[0].place == first[4].place
     reader.close()
 

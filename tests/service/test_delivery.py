@@ -26,9 +26,11 @@ EVERYTHING = typing.get_args(Status)
 
 
 class ListReader:
-    """Events in memory; ``place`` is what a crash leaves."""
+    """Events in memory; ``place`` and ``records`` are what a crash leaves."""
 
-    def __init__(self, events, batch=100):
+    def __init__(self, events, batch=100, records=None):
+        self.records = {} if records is None else records
+        self._is_new = True
         self.events = [Committed(value, int(at * 1000), i) for i, (value, at) in enumerate(events)]
         self.batch = batch
         self.place = 0
@@ -36,8 +38,17 @@ class ListReader:
     def read(self, timeout):
         return self.events[self.place : self.place + self.batch]
 
-    def done(self, events):
+    def done(self, events, changes):
         self.place += len(events)
+        self.save(changes)
+
+    def save(self, changes):
+        for key, value in changes.items():
+            self.records.pop(key, None) if value is None else self.records.update({key: value})
+
+    def remembered(self):
+        is_new, self._is_new = self._is_new, False
+        return dict(self.records) if is_new else None
 
     def close(self):
         pass
@@ -65,11 +76,11 @@ def published(*events, at=NOW - 10):
     return [(messages.encode(event), at) for event in events]
 
 
-def delivery(reader, sink, book=None, **options):
+def delivery(reader, sink, book=None, now=lambda: NOW, **options):
     settings = SinkSettings(**{"kind": "stdout", "name": "test", "only": EVERYTHING, **options})
     made = Delivery(
         settings, sink, reader, book or ControlBook(), SinkMetrics(prometheus_client.CollectorRegistry()),
-        rng=random.Random(1), now=lambda: NOW, wait=waits.append,
+        rng=random.Random(1), now=now, wait=waits.append,
     )  # fmt: skip
     waits.clear()
     return made
@@ -167,7 +178,7 @@ def test_a_crash_before_the_place_is_noted_sends_again_with_the_same_id_and_revi
 
     reader, first, second = ListReader(recent("a", "b")), ListSink(), ListSink()
 
-    def dies(events):
+    def dies(events, changes):
         raise Crash
 
     noting, reader.done = reader.done, dies

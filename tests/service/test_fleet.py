@@ -69,7 +69,10 @@ def test_the_environment_and_check_config_say_what_follows():
     rules = json.dumps([{"match": "a", "alarms": {"threshold": 0.99, "min_effect_sd": 1.5}}])
     found = settings.load(None, {"ISHSMM_ALARMS__EXPECTED_SENSORS": "5000", "ISHSMM_RULES": rules})
     lines = described(found)
-    assert any(line.startswith("alarms        5 false alarms a day over 5,000 sensors") for line in lines)
+    assert any(
+        line.startswith("alarms        1 per week and sensor, 5 false changes per day over 5,000 sensors")
+        for line in lines
+    )
     assert "alarm above 0.99, of 1.5 noise standard deviations or more" in lines[-2]
     assert "alarm above 0.999999911" in lines[-1]
 
