@@ -81,14 +81,14 @@ def described(settings: Settings) -> list[str]:
         f"records of {settings.limits.record_bytes} bytes",
         f"alarms        {_budget_words(settings.alarms)}; critical sensors {_budget_words(settings.alarms.critical)}",
         f"incidents     {_incident_words(settings.incidents)}",
+        *(f"deprecated    {sentence}" for sentence in settings.deprecations),
+        *(f"note          {sentence}" for sentence in settings.notes),
         "rules         the first that matches a sensor is its own",
     ]
     *rules, implied = settings.rules_in_force
     lines += [f"  {_rule_words(rule)}" for rule in rules]
     if not rules or rules[-1].match != implied.match:
         lines.append(f"  {_rule_words(implied)} (implied)")
-    lines += [f"deprecated    {sentence}" for sentence in settings.deprecations]
-    lines += [f"note          {sentence}" for sentence in settings.notes]
     return lines
 
 

@@ -8,7 +8,8 @@ the last period leave it after h_1 < h_2 < ... seconds. Until just before h_i, r
 rate of about v per second, so the share that may pass is q = min over i of (r + i - 1) / (v h_i): the allowance then
 lasts until each of these times. The bar is the ratio that this share of the last period's alarms has reached. While q
 is 1 or more everything passes: after quiet, until about half of the allowance is spent. With nothing left nothing
-passes, so that there are never more than ``most`` in a period. ``_RESERVE`` raises the bar for the last few.
+passes, so that there are never more than ``most`` in a period. ``_RESERVE`` raises the bar for the last few, and a
+flood of equally unusual alarms leaves a quarter for what is more unusual.
 
 **The rate** is of the last period, or of its last 24th if that is clearly more, so that a flood raises the bar at once.
 If no alarm has come for a time, the rate is at most three per that time: after a flood the bar falls soon.
@@ -27,6 +28,7 @@ import msgspec
 from service.settings.budgets import Budget
 
 _RESERVE = 0.5
+_LAST = 4.0  # of the allowance, a quarter is not for alarms of which there are too many equally unusual ones
 _BURST = 24.0  # the shorter time over which the rate is measured is so many times shorter than the period
 _QUIET = 3.0  # a gap of three times the mean interval means that the rate has fallen
 _BINS = 8.0  # of ratios, per doubling
@@ -76,26 +78,28 @@ def bar(limit: Limit, allowance: Allowance, now: float) -> float:
     excess = max(alarms * wait / limit.period_s / (left + i) for i, wait in enumerate(waits)) * (1.0 + _RESERVE / left)
     if excess <= 1.0:
         return 1.0
-    lowest, reached = 0, 0.0
+    lowest, reached = max(allowance.ratios, default=-1) + 1, 0.0
     for place, count in sorted(allowance.ratios.items(), reverse=True):
-        if reached and reached + count > total / excess:
+        if reached + count > total / excess and (reached or _LAST * left < limit.most):
             break
         lowest, reached = place, reached + count
     return float(2.0 ** (lowest / _BINS))
 
 
 def decide(limit: Limit, allowance: Allowance, ratio: float, now: float) -> tuple[Allowance, bool]:
-    """Return whether an alarm passes, and the allowance after it."""
-    ratio = min(max(1.0, ratio), _LARGEST)
-    passes = ratio >= bar(limit, allowance, now)
-    after = _at(limit, allowance, now)
-    place = math.floor(_BINS * math.log2(ratio))
-    return Allowance(
-        sent=(*after.sent, now) if passes else after.sent,
-        at=now,
-        ratios=after.ratios | {place: after.ratios.get(place, 0.0) + 1.0},
-        burst=after.burst + 1.0,
-    ), passes
+    """Return whether an alarm passes, and the allowance after it.
+
+    With an infinite ratio, an incident's, it passes while anything is left, and does not count in the rate of alarms.
+    """
+    least, after = bar(limit, allowance, now), _at(limit, allowance, now)
+    passes = max(1.0, ratio) >= least < math.inf
+    if passes:
+        after = msgspec.structs.replace(after, sent=(*after.sent, now))
+    if math.isinf(ratio):
+        return after, passes
+    place = math.floor(_BINS * math.log2(min(max(1.0, ratio), _LARGEST)))
+    ratios = after.ratios | {place: after.ratios.get(place, 0.0) + 1.0}
+    return msgspec.structs.replace(after, ratios=ratios, burst=after.burst + 1.0), passes
 
 
 def _at(limit: Limit, allowance: Allowance, now: float) -> Allowance:
