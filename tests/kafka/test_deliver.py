@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import pytest
-from events import change
+from events import alarm, change, incident
 from kafka import KafkaProducer
 from running import settings_for, wait_for
 
@@ -173,3 +173,73 @@ def test_one_sink_does_not_wait_for_another(connection, settings, tmp_path):
     assert asked == [key for key in keys for _ in range(2)]
     server.shutdown()
     server.server_close()
+
+
+def send(connection, settings, *events, topic=None):
+    producer = connection.build(KafkaProducer)
+    for event in events:
+        key = event.sensor if topic is None else event.id
+        producer.send(topic or settings.topics.events, messages.encode(event), key.encode(), partition=0)
+    producer.flush()
+    producer.close()
+
+
+def test_an_allowance_and_open_alarms_outlive_the_process(connection, settings, tmp_path):
+    """Another host reads them from the brokers: nothing is shared but these."""
+    limited = SinkSettings(kind="lines", name="pager", path=tmp_path / "pager.jsonl", at_most="2 per day")
+    settings = msgspec.structs.replace(settings, sinks=(limited,))
+    at = now() / 1e6
+    with delivering(settings):
+        send(connection, settings, *(alarm(name, seconds=at) for name in "abcd"))
+        send(connection, settings, alarm("last", seconds=at, critical=True))
+        wait_for(lambda: sensors(settings) == ["a", "b", "last"])
+    send(connection, settings, *(alarm(name, status="cleared", seconds=at) for name in "abcd"))
+    with delivering(settings):
+        send(connection, settings, alarm("e", seconds=at), alarm("end", seconds=at, critical=True))
+        wait_for(lambda: "end" in sensors(settings))
+    cleared = [line["sensor"] for line in lines(settings) if line.get("status") == "cleared"]
+    assert cleared == ["a", "b"]
+    assert "e" not in sensors(settings)
+    group = f"{settings.kafka.group}-pager"
+    records = SinkRecords(connection, settings.topics.sink_records, group)
+    assert set(records.read()) == {"tally", *(f"open/{messages.alarm_id(name, 0, 0)}" for name in ("last", "end"))}
+    records.close()
+
+
+def test_an_incident_comes_from_its_topic(connection, settings, tmp_path):
+    limited = SinkSettings(kind="lines", name="pager", path=tmp_path / "pager.jsonl", at_most="20 per day")
+    settings = msgspec.structs.replace(settings, sinks=(limited,))
+    at = now() / 1e6
+    with delivering(settings):
+        send(connection, settings, incident("g", seconds=at), topic=settings.topics.incidents)
+        wait_for(lambda: [line["type"] for line in lines(settings)] == ["incident"])
+        send(connection, settings, alarm("g/1", seconds=at), alarm("h/1", seconds=at))
+        wait_for(lambda: len(lines(settings)) == 2)
+    assert lines(settings)[1]["sensor"] == "h/1"
+
+
+def test_two_processes_do_not_spend_a_sinks_allowance_twice(connection, settings, tmp_path):
+    """One gets all partitions; when it leaves, the other goes on with what is left."""
+    limited = SinkSettings(kind="lines", name="pager", path=tmp_path / "pager.jsonl", at_most="3 per day")
+    settings = msgspec.structs.replace(settings, sinks=(limited,))
+
+    def raise_on_both(*names):
+        producer = connection.build(KafkaProducer)
+        for i, name in enumerate(names):
+            event = messages.encode(alarm(name, seconds=now() / 1e6, critical=name.startswith("critical")))
+            producer.send(settings.topics.events, event, name.encode(), partition=i % PARTITIONS)
+        producer.flush()
+        producer.close()
+
+    def plain():
+        return [line["sensor"] for line in lines(settings) if not line["sensor"].startswith("critical")]
+
+    with delivering(settings):
+        with delivering(settings):
+            raise_on_both("a", "b", "critical-0", "critical-1")
+            wait_for(lambda: len(lines(settings)) == 4)
+            raise_on_both(*"cdefgh", "critical-2", "critical-3")
+            wait_for(lambda: {"critical-2", "critical-3"} <= set(sensors(settings)))
+        raise_on_both(*"ijkl", "critical-4", "critical-5")
+        wait_for(lambda: {"critical-4", "critical-5"} <= set(sensors(settings)))
+    assert len(set(plain())) <= 3
