@@ -17,7 +17,10 @@ from service.settings.sections import Topics
 _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _WORDS_OF_YAML = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 _CHANNELS = {
-    "events": (("change", "notice"), "Change points as they are found and revised, and notices. Keyed by sensor."),
+    "events": (
+        ("change", "alarm", "notice"),
+        "Change points as they are found and revised, alarms, and notices. Keyed by sensor.",
+    ),
     "states": (("state",), "Where each sensor stands. Keyed by sensor, compacted."),
     "incidents": (("incident",), "Incidents as they open, change and close. Keyed by id, compacted."),
     "dead_letters": (("dead_letter",), "Records that were not taken, with their bytes."),

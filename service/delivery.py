@@ -5,6 +5,10 @@
 The place is noted after the sink has the events: a crash in between sends them again, with the same id and revision.
 Events that are too old or muted are passed over, and one that the receiver does not take is given up after the last
 attempt, so that it does not hold up the others; all of it is counted and said in the log.
+
+With ``at_most``, only the most unusual alarms are sent (``service.sinks.allowance``), and an incident stands for the
+alarms that are raised in its group while it is open. The message that ends an alarm or an incident is sent exactly if
+the one that opened it was (``service.sinks.ledger``).
 """
 
 from __future__ import annotations
@@ -12,11 +16,12 @@ from __future__ import annotations
 import fnmatch
 import json
 import logging
+import math
 import random
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import msgspec
@@ -24,16 +29,21 @@ import prometheus_client
 
 from service import messages
 from service.control import ControlBook, moment
+from service.incidents.change import group_of
+from service.settings.incidents import IncidentPolicy
 from service.settings.sinks import CHANGES, LONGEST_WAIT, SinkSettings
-from service.sinks.sink import Refused, Sink, TryAgain, outgoing
+from service.sinks import allowance
+from service.sinks.ledger import Changes, Ledger, Opened
+from service.sinks.sink import Outgoing, Refused, Sink, TryAgain, outgoing
 
 log = logging.getLogger(__name__)
 
-OUTCOMES = ("sent", "given_up", "too_old", "muted", "unwanted", "unreadable")
+OUTCOMES = ("sent", "given_up", "too_old", "muted", "held_back", "in_incident", "unwanted", "unreadable")
 # After so many seconds the place is noted and the reader asked again: it may have to show that it is alive.
 _LONGEST_BATCH = 30.0
 _POLL_SECONDS = 0.5
-_MOST_RAISES = 100_000  # open alarms of which it is remembered whether their raise was sent
+# An incident without a new member for so many spans is over.
+_SPANS_APART = 6.0
 
 
 class Committed(NamedTuple):
@@ -45,14 +55,23 @@ class Committed(NamedTuple):
 
 
 class Reader(Protocol):
-    """Committed events in their order, and how far they are dealt with."""
+    """Committed events in their order, how far they are dealt with, and what the sink remembers."""
 
     def read(self, timeout: float) -> Sequence[Committed]:
         """The next events that are not done, some hundred at most; waits so many seconds for the first."""
         ...
 
-    def done(self, events: Sequence[Committed]) -> None:
-        """These, the first ones of what was last read, are dealt with. The others come again."""
+    def done(self, events: Sequence[Committed], changes: Changes) -> None:
+        """Save the position behind these, the first ones of what was last read, with the sink's changed records. The
+        others come again."""
+        ...
+
+    def save(self, changes: Changes) -> None:
+        """Save the sink's changed records; returns when they are durable, or after a warning."""
+        ...
+
+    def remembered(self) -> Mapping[str, bytes] | None:
+        """Return the sink's records; None if they are the same as at the last call, but for what was saved here."""
         ...
 
     def close(self) -> None: ...
@@ -83,6 +102,7 @@ class Delivery:
         metrics: SinkMetrics,
         *,
         rng: random.Random,
+        incidents: IncidentPolicy = IncidentPolicy(),
         stopping: threading.Event | None = None,
         now: Callable[[], float] = time.time,
         wait: Callable[[float], Any] | None = None,
@@ -94,7 +114,9 @@ class Delivery:
         self._metrics = metrics
         self._rng = rng
         self._stopping = threading.Event() if stopping is None else stopping
-        self._raises: dict[str, bool] = {}  # open alarms by id: whether their raise was sent
+        self._incidents = incidents
+        self._limit = None if settings.limit is None else allowance.limit_of(settings.limit)
+        self._ledger = Ledger()
         self.ends = threading.Event()  # when everything that is there is dealt with
         self._now = now
         self._wait = self._stopping.wait if wait is None else wait
@@ -120,6 +142,9 @@ class Delivery:
     def step(self) -> Counter[str]:
         """Deal with what is there, and note the place. Returns what became of it."""
         events = self._reader.read(_POLL_SECONDS)
+        remembered = self._reader.remembered()
+        if remembered is not None:
+            self._ledger.load(remembered)
         began, outcomes = time.monotonic(), Counter[str]()
         dealt_with = 0
         for event in events:
@@ -130,8 +155,13 @@ class Delivery:
             outcomes[outcome] += 1
             if time.monotonic() - began > _LONGEST_BATCH:
                 break
+        if self._limit is not None:
+            self._report()
+        changes = self._ledger.take_changes()
         if events:
-            self._reader.done(events[:dealt_with])
+            self._reader.done(events[:dealt_with], changes)
+        elif changes:
+            self._reader.save(changes)
         for outcome, count in outcomes.items():
             self._metrics.events.labels(self.settings.name, outcome).inc(count)
         self._tell(outcomes)
@@ -143,43 +173,118 @@ class Delivery:
             log.warning("sink %s: %d events older than %g s not sent", name, outcomes["too_old"], settings.max_age_s)
         if outcomes["muted"]:
             log.info("sink %s: %d muted events not sent", name, outcomes["muted"])
+        if outcomes["held_back"]:
+            log.info("sink %s: %d alarms held back (at_most = %s)", name, outcomes["held_back"], settings.at_most)
         if outcomes["unreadable"]:
             log.warning("sink %s: %d records are no events of ours, passed over", name, outcomes["unreadable"])
+
+    def _report(self) -> None:
+        """Send what was held back as one message, once a day."""
+        summary = self._ledger.summary(self.settings.name, str(self.settings.at_most), self._now())
+        if summary is None:
+            return
+        log.warning("sink %s: %s since %s", self.settings.name, summary.summary, summary.since)
+        going = Outgoing(summary.id, summary.revision, summary.sink, messages.encode(summary))
+        outcome = self._send(going)
+        if outcome is not None:
+            self._ledger.reported()
+            self._metrics.events.labels(self.settings.name, outcome).inc()
 
     def _deal_with(self, committed: Committed) -> str | None:
         """What became of an event; None where we are to stop before that is known."""
         event = read_event(committed.value)
         if event is None:
             return "unreadable"
+        going = outgoing(event, committed.value)
+        opened = self._ledger.opened(going.id)
+        if opened is not None and ends(event) and wants_status(self.settings, event):
+            # whatever has happened to the sensor's rule, its mutes or the allowance since
+            outcome = self._send(going)
+            if outcome is not None:
+                self._ledger.close(going.id)
+            return outcome
         if not is_wanted(self.settings, event):
             return "unwanted"
-        if isinstance(event, messages.AlarmEvent) and event.status == "cleared" and event.id in self._raises:
-            # sent exactly if its raise was, even if the sensor is muted by now
-            return self._send(event, committed.value) if self._raises.pop(event.id) else "unwanted"
-        outcome = self._filtered(event, committed) or self._send(event, committed.value)
-        if isinstance(event, messages.AlarmEvent) and event.status == "raised" and outcome is not None:
-            self._raises[event.id] = outcome == "sent"
-            while len(self._raises) > _MOST_RAISES:
-                del self._raises[next(iter(self._raises))]
+        if ends(event) and self._remembers(event):
+            return "unwanted"  # what it ends was not sent
+        if not isinstance(event, messages.Incident | messages.AlarmEvent) or ends(event) or not self._remembers(event):
+            return self._filtered(event, committed) or self._send(going)
+        return self._open(event, committed, going, opened)
+
+    def _remembers(self, event: messages.Event | messages.Incident) -> bool:
+        """Whether the sink gets the message that opens what this one is about, and so has to remember it.
+
+        Without a limit, a sink gets every revision of an incident.
+        """
+        if isinstance(event, messages.Incident):
+            return self._limit is not None
+        return isinstance(event, messages.AlarmEvent) and (not self.settings.only or "raised" in self.settings.only)
+
+    def _open(
+        self, event: messages.AlarmEvent | messages.Incident, committed: Committed, going: Outgoing,
+        opened: Opened | None,
+    ) -> str | None:  # fmt: skip
+        """Deal with a raised alarm or an open incident. Sent before a crash, it is sent again."""
+        group = event.group if isinstance(event, messages.Incident) else None
+        noted = Opened(committed.published, event.revision, group)
+        if opened is not None and opened.revision < event.revision:  # more members of the incident
+            self._ledger.note(going.id, msgspec.structs.replace(opened, published=committed.published))
+            return "in_incident"
+        before = self._ledger.tally.allowance
+        if opened is None:
+            reason = self._filtered(event, committed) or self._held_back(event, committed)
+            if reason is not None:
+                return reason
+            self._ledger.note(going.id, noted)
+            self._reader.save(self._ledger.take_changes())
+        outcome = self._send(going)
+        if outcome == "given_up":
+            self._ledger.close(going.id)
+            self._ledger.spend(msgspec.structs.replace(self._ledger.tally.allowance, sent=before.sent))
         return outcome
 
-    def _filtered(self, event: messages.Event, committed: Committed) -> str | None:
+    def _held_back(self, event: messages.AlarmEvent | messages.Incident, committed: Committed) -> str | None:
+        """Return why a limited sink is not sent an alarm or an incident; None if it is, which is then spent."""
+        if self._limit is None:
+            return None
+        now, ratio = self._now(), math.inf  # an incident stands for many alarms
+        if isinstance(event, messages.AlarmEvent):
+            if event.labels.get("critical") is True:
+                return None
+            if self._is_in_incident(event, committed.published):
+                self._ledger.count("in_incident", now)
+                return "in_incident"
+            ratio = ratio_of(event)
+        after, passes = allowance.decide(self._limit, self._ledger.tally.allowance, ratio, now)
+        self._ledger.spend(after)
+        if passes:
+            return None
+        self._ledger.count("held_back", now)
+        return "held_back"
+
+    def _is_in_incident(self, event: messages.AlarmEvent, published: int) -> bool:
+        policy = self._incidents
+        since = published - int(_SPANS_APART * policy.span_s * 1000)
+        return policy.of == "alarms" and self._ledger.is_in_incident(group_of(event, policy.group_by), since)
+
+    def _filtered(self, event: messages.Event | messages.Incident, committed: Committed) -> str | None:
         """Return why an event is not sent, None if it is."""
         if self._now() - self._counted_from(event, committed.published) > self.settings.max_age_s:
             return "too_old"
-        if self._book.is_muted(event.sensor, committed.published * 1000) is not None:
+        sensors = [one.sensor for one in event.members] if isinstance(event, messages.Incident) else [event.sensor]
+        if all(self._book.is_muted(sensor, committed.published * 1000) is not None for sensor in sensors):
             return "muted"
         return None
 
-    def _counted_from(self, event: messages.Event, published: int) -> float:
+    def _counted_from(self, event: messages.Event | messages.Incident, published: int) -> float:
         """When the event was news, in seconds. A replay of old input publishes today what happened long ago."""
-        said = messages.time_of(event)
+        said = event.at if isinstance(event, messages.Incident) else messages.time_of(event)
         if self.settings.age == "publication" or said is None:
             return published / 1e3
         return min(published / 1e3, moment(said) / 1e6)
 
-    def _send(self, event: messages.Event, value: bytes) -> str | None:
-        settings, going = self.settings, outgoing(event, value)
+    def _send(self, going: Outgoing) -> str | None:
+        settings = self.settings
         backoff = settings.backoff_s
         for attempt in range(1, settings.attempts + 1):
             try:
@@ -253,20 +358,42 @@ class Deliveries:
             raise self._failure
 
 
-def read_event(value: bytes) -> messages.Event | None:
-    """The event; None for what is none of ours."""
+def read_event(value: bytes) -> messages.Event | messages.Incident | None:
+    """Decode an event or an incident; None if it is neither."""
     try:
-        message = messages.decode(value)
+        return msgspec.json.decode(value, type=messages.Event | messages.Incident)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
-    return message if isinstance(message, messages.Event) else None
 
 
-def is_wanted(settings: SinkSettings, event: messages.Event) -> bool:
-    """Whether a sink is for an event. Without ``only`` it is for alarms and notices, not for changes."""
+def ends(event: messages.Event | messages.Incident) -> bool:
+    """Whether a message ends an alarm or an incident."""
+    if isinstance(event, messages.Incident):
+        return event.status != "open"
+    return isinstance(event, messages.AlarmEvent) and event.status == "cleared"
+
+
+def ratio_of(alarm: messages.AlarmEvent) -> float:
+    """Return how many times over its sensor's budget an alarm is; 1 if that is not known."""
+    if alarm.return_period_s is None or not alarm.budget_s:
+        return 1.0
+    return alarm.return_period_s / alarm.budget_s
+
+
+def wants_status(settings: SinkSettings, event: messages.Event | messages.Incident) -> bool:
+    """Whether a sink is for events of this status. Without ``only`` it is for alarms and notices, not for changes."""
+    if isinstance(event, messages.Incident):
+        return settings.gets_incidents
     status = messages.status_of(event)
-    if status not in settings.only if settings.only else status in CHANGES:
+    return status in settings.only if settings.only else status not in CHANGES
+
+
+def is_wanted(settings: SinkSettings, event: messages.Event | messages.Incident) -> bool:
+    """Whether a sink is for an event: its status, labels and sensor. An incident has several sensors and no labels."""
+    if not wants_status(settings, event):
         return False
+    if isinstance(event, messages.Incident):
+        return any(fnmatch.fnmatchcase(member.sensor, settings.sensors) for member in event.members)
     if any(event.labels.get(name) != value for name, value in settings.labels.items()):
         return False
     return fnmatch.fnmatchcase(event.sensor, settings.sensors)

@@ -6,6 +6,7 @@ import json
 import logging
 import sys
 import time
+from collections.abc import Iterable
 
 _SELDOM = 10.0  # seconds
 _MOST_SAID = 1_000
@@ -49,8 +50,8 @@ class _Seldom(logging.Filter):
         return True
 
 
-def start(level: str = "INFO") -> None:
-    """Write the log to stderr from now on."""
+def start(level: str = "INFO", warnings: Iterable[str] = ()) -> None:
+    """Write the log to stderr from now on, beginning with warnings about the configuration."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines())
     handler.addFilter(_Seldom())
@@ -61,3 +62,5 @@ def start(level: str = "INFO") -> None:
     logging.getLogger("kafka.coordinator.consumer").addFilter(
         lambda record: "UnstableOffsetCommitError" not in record.getMessage()
     )
+    for warning in warnings:
+        logging.getLogger(__name__).warning("%s", warning)

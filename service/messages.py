@@ -204,6 +204,20 @@ class Incident(_Message, tag="incident", frozen=True, kw_only=True):
     summary: Annotated[str, Meta(description="in words, such as: 12 sensors within 8 s")]
 
 
+class Summary(_Message, tag="summary", frozen=True, kw_only=True):
+    """What a sink with ``at_most`` was not sent: one message per day if there is anything. On no topic."""
+
+    id: str
+    revision: int
+    sink: str
+    at_most: str
+    since: Annotated[str, Meta(description="when the first of these was held back")]
+    until: str
+    held_back: Annotated[int, Meta(description="raised alarms and incidents that were less unusual than others")]
+    in_incidents: Annotated[int, Meta(description="raised alarms that are part of an incident that was sent")]
+    summary: Annotated[str, Meta(description="in words")]
+
+
 class DeadLetter(_Message, tag="dead_letter", frozen=True, kw_only=True):
     """A record that was not taken, or one reading of it. ``reason`` is from a fixed list, ``detail`` is for people."""
 
@@ -224,6 +238,7 @@ MESSAGES = {
     "state": StateRecord,
     "notice": Notice,
     "incident": Incident,
+    "summary": Summary,
     "dead_letter": DeadLetter,
 }
 # Incidents have a topic, and so a decoder, of their own.
@@ -235,7 +250,7 @@ Event = ChangeEvent | AlarmEvent | Notice
 _encoder = msgspec.json.Encoder(order="deterministic")
 
 
-def encode(message: Message | Incident) -> bytes:
+def encode(message: Message | Incident | Summary) -> bytes:
     """The message as it goes to a topic."""
     return _encoder.encode(message)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service.settings import IncidentPolicy, Rule, Settings, load
-from service.settings.fleet import Critical, Fleet
+from service.settings.fleet import CHANGES_PER_DAY, Critical, Fleet
 from service.settings.sinks import SinkSettings
 
 if TYPE_CHECKING:
@@ -74,13 +74,15 @@ def described(settings: Settings) -> list[str]:
     token = "with a token" if http.token or http.token_file else "without a token"
     lines = _kafka_words(settings) if settings.source.is_kafka else _source_words(settings)
     lines += [
-        *(f"sink          {_sink_words(sink)}" for sink in settings.sinks),
+        *(f"sink          {_sink_words(sink)}" for sink in settings.sinks_in_force),
         f"API           {f'http://{http.host}:{http.port}, {token}' if http.port else 'none'}",
         f"metrics       {_metrics_words(settings)}",
         f"limits        {settings.limits.sensors} sensors, {settings.limits.memory_mb} MB, "
         f"records of {settings.limits.record_bytes} bytes",
         f"alarms        {_budget_words(settings.alarms)}; critical sensors {_budget_words(settings.alarms.critical)}",
         f"incidents     {_incident_words(settings.incidents)}",
+        *(f"deprecated    {sentence}" for sentence in settings.deprecations),
+        *(f"note          {sentence}" for sentence in settings.notes),
         "rules         the first that matches a sensor is its own",
     ]
     *rules, implied = settings.rules_in_force
@@ -138,12 +140,18 @@ def _mapping_words(settings: Settings) -> str:
 
 
 def _sink_words(sink: SinkSettings) -> str:
-    parts = [f"{sink.name}: {sink.kind} to {sink.where}", ", ".join(sink.only) if sink.only else "all events"]
+    parts = [f"{sink.name}: {sink.kind} to {sink.where}", ", ".join(sink.only) or _default_words(sink)]
     if sink.sensors != "*":
         parts.append(f"of {sink.sensors}")
     parts += [f"{name} {value}" for name, value in sorted(sink.labels.items())]
+    if sink.limit is not None:
+        parts.append(f"at most {sink.at_most}")
     parts.append(f"up to {sink.max_age_s:g} s old")
     return ", ".join(parts)
+
+
+def _default_words(sink: SinkSettings) -> str:
+    return "alarms, notices and incidents" if sink.gets_incidents else "alarms and notices"
 
 
 def _metrics_words(settings: Settings) -> str:
@@ -156,7 +164,8 @@ def _metrics_words(settings: Settings) -> str:
 
 
 def _budget_words(budget: Fleet | Critical) -> str:
-    return f"{budget.false_alarms_per_day:g} false alarms a day over {budget.expected_sensors:,} sensors"
+    changes = budget.false_alarms_per_day or CHANGES_PER_DAY
+    return f"{budget.per_sensor} and sensor, {changes:g} false changes per day over {budget.expected_sensors:,} sensors"
 
 
 def _incident_words(policy: IncidentPolicy) -> str:

@@ -28,13 +28,13 @@ def run(arguments: argparse.Namespace) -> int:
     if not settings.source.is_kafka:
         raise ValueError("the sinks of embedded sources are fed by `ishsmm-stream serve` itself")
     wanted = arguments.sink or [sink.name for sink in settings.sinks]
-    by_name = {sink.name: sink for sink in settings.sinks}
+    by_name = {sink.name: sink for sink in settings.sinks_in_force}
     if not by_name:
         raise ValueError("the configuration has no [[sinks]]: nobody is to be told of events")
     for name in wanted:
         if name not in by_name:
             raise ValueError(f"--sink {name!r} is unknown{nearest(name, by_name)}")
-    logs.start(arguments.log_level)
+    logs.start(arguments.log_level, settings.deprecations)
     over = threading.Event()
     with stopping.by_signals(over.set):
         deliver(settings, [by_name[name] for name in dict.fromkeys(wanted)], over, arguments.port)

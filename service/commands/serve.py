@@ -37,7 +37,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings.check()
     if arguments.show and settings.source.is_kafka:
         raise ValueError("--show is for embedded sources; with Kafka, `ishsmm-stream tail` follows the events")
-    logs.start(arguments.log_level or ("WARNING" if shows else "INFO"))
+    logs.start(arguments.log_level or ("WARNING" if shows else "INFO"), settings.deprecations)
     worker = _worker(settings, shows)
     with stopping.by_signals(worker.stop):
         worker.run()

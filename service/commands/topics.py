@@ -47,6 +47,6 @@ def create(settings: Settings) -> list[str]:
         kinds[names.readings] = {}
     specs = [topics.TopicSpec(name, partitions, config, names.replication) for name, config in kinds.items()]
     # every reader takes all of it
-    for name in (names.control, names.state_names, names.incidents):
+    for name in (names.control, names.state_names, names.incidents, names.sink_records):
         specs.append(topics.TopicSpec(name, 1, topics.COMPACTED, names.replication))
     return topics.create(connection, specs)

@@ -45,6 +45,12 @@ INSERT INTO position VALUES (0, 1, 1, 0, 1);
 # Tables that came later than the files that some people have; readers of the same version need not know them.
 _LATER_TABLES = """
 CREATE TABLE IF NOT EXISTS state_names (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS sinks (
+    sink TEXT NOT NULL, key TEXT NOT NULL, value BLOB NOT NULL, PRIMARY KEY (sink, key)
+) WITHOUT ROWID;
+CREATE TABLE IF NOT EXISTS incidents (
+    seq INTEGER PRIMARY KEY AUTOINCREMENT, committed INTEGER NOT NULL, id TEXT NOT NULL, value BLOB NOT NULL
+);
 """
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import heapq
 import logging
 import sqlite3
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from service.delivery import Committed
 from service.embedded.visit import Tables
+from service.sinks.ledger import Changes
 
 log = logging.getLogger(__name__)
 
@@ -18,45 +20,81 @@ _TRY_AGAIN = 1.0
 
 
 class TableEvents:
-    """A sink's way through the events: its cursor stands under its name.
+    """Events for a sink, and incidents if it gets them. Its cursors and its records are kept under its name.
 
-    One that has not read before begins ``since`` seconds ago: what is older is not sent anyway.
+    A sink that has not read before begins ``since`` seconds ago: what is older is not sent anyway.
     """
 
-    def __init__(self, tables: Tables, name: str, since: float) -> None:
+    def __init__(self, tables: Tables, name: str, since: float, incidents: bool = False) -> None:
         self._tables = tables
         self._name = name
-        reading = tables.reading()
-        found = reading.execute("SELECT seq FROM cursors WHERE name = ?", (name,)).fetchone()
+        self._cursors = {
+            table: self._begin(table, since) for table in ("events", *(["incidents"] if incidents else []))
+        }
+        self._unsaved: dict[str, bytes | None] = {}
+        self._remembered: dict[str, bytes] | None = dict(
+            tables.reading().execute("SELECT key, value FROM sinks WHERE sink = ?", (name,))
+        )
+
+    def _begin(self, table: str, since: float) -> int:
+        reading = self._tables.reading()
+        found = reading.execute("SELECT seq FROM cursors WHERE name = ?", (self._cursor_name(table),)).fetchone()
         if found is None:
             begin = int((time.time() - since) * 1000)
-            found = reading.execute("SELECT coalesce(max(seq), 0) FROM events WHERE committed < ?", (begin,)).fetchone()
-        self._cursor = int(found[0])
+            found = reading.execute(
+                f"SELECT coalesce(max(seq), 0) FROM {table} WHERE committed < ?", (begin,)
+            ).fetchone()
+        return int(found[0])
+
+    def _cursor_name(self, table: str) -> str:
+        return self._name if table == "events" else f"{self._name}/{table}"  # a sink's name has no slash
 
     def read(self, timeout: float) -> Sequence[Committed]:
-        """The next events in their order."""
+        """Return the next events in the order of their commits."""
         deadline = time.monotonic() + timeout
         while True:
             try:
-                found = _after(self._tables, self._cursor)
+                found = [_after(self._tables, cursor, table) for table, cursor in self._cursors.items()]
             except sqlite3.Error as error:
                 log.warning("events of sink %s cannot be read yet: %s", self._name, error)
                 time.sleep(_TRY_AGAIN)
                 return []
-            if found or time.monotonic() > deadline:
-                return found
+            if any(found) or time.monotonic() > deadline:
+                return list(heapq.merge(*found, key=lambda event: event.published))
             time.sleep(_LOOK_EVERY)
 
-    def done(self, events: Sequence[Committed]) -> None:
-        """Move the cursor behind these. Where the disk does not take it, they may be sent once more after a restart."""
-        if not events:
+    def done(self, events: Sequence[Committed], changes: Changes) -> None:
+        """Move the cursors behind these, and save the sink's records, in one transaction.
+
+        If the disk does not take it, the events may be sent once more after a restart.
+        """
+        moved = dict(event.place for event in events)
+        self._cursors |= moved
+        self._write(changes, {self._cursor_name(table): seq for table, seq in moved.items()})
+
+    def save(self, changes: Changes) -> None:
+        """Save the sink's records."""
+        self._write(changes, {})
+
+    def _write(self, changes: Changes, cursors: Mapping[str, int]) -> None:
+        self._unsaved |= changes
+        if not self._unsaved and not cursors:
             return
-        self._cursor = events[-1].place
+        saved = [(self._name, key, value) for key, value in self._unsaved.items() if value is not None]
+        deleted = [(self._name, key) for key, value in self._unsaved.items() if value is None]
         try:
             with self._tables.writing() as writing:
-                writing.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (self._name, self._cursor))
+                writing.executemany("DELETE FROM sinks WHERE sink = ? AND key = ?", deleted)
+                writing.executemany("INSERT OR REPLACE INTO sinks VALUES (?, ?, ?)", saved)
+                writing.executemany("INSERT OR REPLACE INTO cursors VALUES (?, ?)", cursors.items())
+            self._unsaved = {}
         except sqlite3.Error as error:
-            log.warning("the cursor of sink %s is not saved: %s", self._name, error)
+            log.warning("the position of sink %s is not saved: %s", self._name, error)
+
+    def remembered(self) -> Mapping[str, bytes] | None:
+        """Return the sink's records at the first call. Nobody else changes them."""
+        found, self._remembered = self._remembered, None
+        return found
 
     def close(self) -> None:
         """Nothing of its own is open."""
@@ -69,18 +107,19 @@ def follow(tables: Tables, *, from_beginning: bool, until_end: bool) -> Iterator
     while True:
         found = _after(tables, cursor)
         for event in found:
-            if until_end and event.place > last:
+            _, seq = event.place
+            if until_end and seq > last:
                 return
             yield event.value, event.published
-            cursor = event.place
+            cursor = seq
         if not found:
             if until_end:
                 return
             time.sleep(_LOOK_EVERY)
 
 
-def _after(tables: Tables, seq: int) -> list[Committed]:
+def _after(tables: Tables, seq: int, table: str = "events") -> list[Committed]:
     found = tables.reading().execute(
-        "SELECT value, committed, seq FROM events WHERE seq > ? ORDER BY seq LIMIT ?", (seq, _MOST_EVENTS)
+        f"SELECT value, committed, seq FROM {table} WHERE seq > ? ORDER BY seq LIMIT ?", (seq, _MOST_EVENTS)
     )
-    return [Committed(*row) for row in found]
+    return [Committed(value, committed, (table, seq)) for value, committed, seq in found]

@@ -11,6 +11,7 @@ from service import messages
 from service.api.answers import SensorPosterior
 from service.embedded.control import ControlTable, NameTable
 from service.embedded.database import Database
+from service.embedded.incidents import IncidentTable
 from service.metrics.view import ViewMetrics
 from service.partition import Output
 from service.settings import Settings
@@ -39,6 +40,9 @@ class EmbeddedFleet:
         for (value,) in reading.execute("SELECT value FROM states"):
             self._view.take_earlier(messages.decode(value))
         self._view.caught_up()
+        self._incidents = IncidentTable(database, settings.source.keep_events)
+        self._incidents.note(self._view.go_on_from(self._incidents.published()))
+        self._view.on_incidents = self._incidents.note
 
     def front(self, sensor: Callable[[str], SensorPosterior | None]) -> Front:
         """What the API has of it; ``sensor`` asks the detector."""

@@ -115,11 +115,15 @@ class Worker:
     def _start_sinks(self) -> Deliveries:
         """Each on a thread of its own."""
         deliveries, metrics = Deliveries(threading.Event()), SinkMetrics(self.metrics.registry)
-        opened = [(sink, open_sink(sink, os.environ)) for sink in self.settings.sinks]
+        opened = [(sink, open_sink(sink, os.environ)) for sink in self.settings.sinks_in_force]
         for settings, sink in opened:
-            reader = TableEvents(self._database, settings.name, settings.max_age_s)
-            rng, book = random.Random(), self._control.book
-            deliveries.start(Delivery(settings, sink, reader, book, metrics, rng=rng, stopping=deliveries.stopping))
+            reader = TableEvents(self._database, settings.name, settings.max_age_s, settings.gets_incidents)
+            deliveries.start(
+                Delivery(
+                    settings, sink, reader, self._control.book, metrics, rng=random.Random(),
+                    incidents=self.settings.incidents, stopping=deliveries.stopping,
+                )
+            )  # fmt: skip
             log.info("sink %s: %s to %s", settings.name, settings.kind, settings.where)
         return deliveries
 

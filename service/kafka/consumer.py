@@ -32,7 +32,7 @@ from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata,
 
 from service.kafka import guards
 from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
-from service.kafka.sharing import SharedApart
+from service.kafka.sharing import OneMember, SharedApart
 from service.kafka.unpacking import Record, unpack_quickly
 
 log = logging.getLogger(__name__)
@@ -74,8 +74,8 @@ class Subscription:
 
     ``start_from`` is where partitions begin that have no commit yet: earliest, latest, or a time in epoch milliseconds.
     Those of the topics in ``from_earliest`` always begin at their first record. Those of the topic ``shared_apart`` are
-    shared out among the members apart from all others. ``quickly``: for thousands of records a second, see
-    ``unpack_quickly``.
+    shared out among the members apart from all others. ``one_member``: one of the members gets all partitions.
+    ``quickly``: for thousands of records a second, see ``unpack_quickly``.
     """
 
     def __init__(
@@ -88,6 +88,7 @@ class Subscription:
         start_from: str | int = LATEST,
         from_earliest: Collection[str] = (),
         shared_apart: str | None = None,
+        one_member: bool = False,
         group_instance_id: str | None = None,
         max_poll_records: int = 5_000,
         session_timeout_ms: int = 10_000,
@@ -99,6 +100,7 @@ class Subscription:
             raise ValueError(f"start_from {start_from!r}: it is earliest, latest, or a time in epoch milliseconds")
         if bool(topics) == bool(pattern):
             raise ValueError("a subscription takes topics or a pattern, one of the two")
+        assignor: Any = CooperativeStickyAssignor if shared_apart is None else SharedApart(shared_apart)
         self.group = group
         self.start_from = start_from
         self._from_earliest = frozenset(from_earliest)
@@ -116,9 +118,7 @@ class Subscription:
             **{
                 "group_id": group,
                 "group_instance_id": group_instance_id,
-                "partition_assignment_strategy": (
-                    CooperativeStickyAssignor if shared_apart is None else SharedApart(shared_apart),
-                ),
+                "partition_assignment_strategy": (OneMember() if one_member else assignor,),
                 "enable_auto_commit": False,
                 "auto_offset_reset": "none",  # we decide, and say so
                 "isolation_level": "read_committed",

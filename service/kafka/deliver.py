@@ -16,6 +16,7 @@ from service.kafka.connection import ConnectionProblem
 from service.kafka.control import ControlFollower
 from service.kafka.events import KafkaEvents
 from service.kafka.input import connection_of
+from service.kafka.sink_records import SinkRecords
 from service.settings import Settings
 from service.settings.sinks import SinkSettings
 from service.sinks import open_sink
@@ -30,11 +31,17 @@ def group_of(settings: Settings, sink: SinkSettings) -> str:
     return f"{settings.kafka.group}-{sink.name}"
 
 
+def _read_by(settings: Settings, sink: SinkSettings) -> list[str]:
+    """The topics whose messages a sink may be sent. Incidents are there if a view runs."""
+    return [settings.topics.events, *([settings.topics.incidents] if sink.gets_incidents else [])]
+
+
 def deliver(settings: Settings, sinks: Sequence[SinkSettings], stopping: threading.Event, port: int = 0) -> None:
     """Feed the sinks until told to stop; raises what ended one of them before that."""
     connection, names = connection_of(settings), settings.topics
     for sink in sinks:
-        connection.check(reads=[names.events, names.control], group=group_of(settings, sink))
+        reads = [*_read_by(settings, sink), names.control, names.sink_records]
+        connection.check(reads=reads, writes=[names.sink_records], group=group_of(settings, sink))
     control = ControlFollower(connection, names.control)
     try:
         control.catch_up()
@@ -46,11 +53,14 @@ def deliver(settings: Settings, sinks: Sequence[SinkSettings], stopping: threadi
         prometheus_client.start_http_server(port, "127.0.0.1", metrics.registry)
     deliveries = Deliveries(stopping)
     for sink in sinks:
-        reader = KafkaEvents(connection, names.events, group_of(settings, sink), sink.max_age_s)
+        reader = KafkaEvents(
+            connection, _read_by(settings, sink), group_of(settings, sink), sink.max_age_s,
+            SinkRecords(connection, names.sink_records, group_of(settings, sink)), one_member=sink.limit is not None,
+        )  # fmt: skip
         deliveries.start(
             Delivery(
                 sink, open_sink(sink, os.environ), reader, control.book, metrics,
-                rng=random.Random(), stopping=stopping,
+                rng=random.Random(), incidents=settings.incidents, stopping=stopping,
             )
         )  # fmt: skip
         log.info("sink %s: %s to %s", sink.name, sink.kind, sink.where)

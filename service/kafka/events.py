@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from kafka.errors import KafkaError, RebalanceInProgressError
 
 from service.delivery import Committed
+from service.kafka.changelog import ReadStalled
 from service.kafka.connection import Connection
 from service.kafka.consumer import BrokersAway, Partition, Subscription
+from service.kafka.sink_records import SinkRecords
+from service.sinks.ledger import Changes
 
 log = logging.getLogger(__name__)
 
@@ -19,18 +22,25 @@ _MOST_EVENTS = 100
 
 
 class KafkaEvents:
-    """Events in the order of their partitions. Several readers of one group share them.
+    """Events in the order of their partitions. Several readers of one group share them; with ``one_member`` one of them
+    gets all, and the others stand by. ``records``: what the sink remembers, read again whenever partitions come.
 
     A group that has not read before begins ``since`` seconds ago: what is older is not sent anyway.
     """
 
-    def __init__(self, connection: Connection, topic: str, group: str, since: float) -> None:
+    def __init__(
+        self, connection: Connection, topics: Sequence[str], group: str, since: float, records: SinkRecords,
+        one_member: bool = False,
+    ) -> None:  # fmt: skip
+        self._records = records
+        self._remembered: dict[str, bytes] | None = None
         self._to_locate: set[Partition] = set()
         self._read: list[Committed] = []
         self._to_commit: dict[Partition, tuple[int, str]] = {}
         self._subscription = Subscription(
-            connection, group, [topic], start_from=int((time.time() - since) * 1000), max_poll_records=_MOST_EVENTS
-        )
+            connection, group, topics, start_from=int((time.time() - since) * 1000), max_poll_records=_MOST_EVENTS,
+            one_member=one_member,
+        )  # fmt: skip
 
     def read(self, timeout: float) -> Sequence[Committed]:
         """The next events; those of one partition in their order."""
@@ -44,8 +54,9 @@ class KafkaEvents:
         ]
         return self._read
 
-    def done(self, events: Sequence[Committed]) -> None:
-        """Commit the place after these, and go back to the first of the others."""
+    def done(self, events: Sequence[Committed], changes: Changes) -> None:
+        """Write the sink's records, commit the place after these, and go back to the first of the others."""
+        self._records.write(changes)
         left = _firsts(self._read[len(events) :])
         ours = self._subscription.assignment()
         for place, offset in left.items():
@@ -54,11 +65,22 @@ class KafkaEvents:
         self._to_commit |= {place: (offset + 1, "") for place, offset in (event.place for event in events)}
         self._commit()
 
+    def save(self, changes: Changes) -> None:
+        """Write the sink's records."""
+        self._records.write(changes)
+
+    def remembered(self) -> Mapping[str, bytes] | None:
+        """Return the sink's records if partitions have come since the last call."""
+        found, self._remembered = self._remembered, None
+        return found
+
     def _commit(self) -> None:
         """What could not be committed while the group was deciding who has what is committed later, if it is ours."""
         ours = self._subscription.assignment()
         self._to_commit = {place: at for place, at in self._to_commit.items() if place in ours}
-        if not self._to_commit:
+        if not self._to_commit or not self._records.write(
+            {}
+        ):  # the records first: the position says that they are there
             return
         try:
             self._subscription.commit(self._to_commit)
@@ -72,6 +94,7 @@ class KafkaEvents:
     def close(self) -> None:
         self._commit()
         self._subscription.close()
+        self._records.close()
 
     def _follow_assignment(self) -> None:
         changes = self._subscription.take_changes()
@@ -80,7 +103,8 @@ class KafkaEvents:
             return
         try:
             self._subscription.locate(self._to_locate)
-        except BrokersAway as away:
+            self._remembered = self._records.read()
+        except (BrokersAway, ReadStalled) as away:
             log.warning("where the events were left is not known yet: %s", away)
             time.sleep(_ASK_AGAIN)
             return

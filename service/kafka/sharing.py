@@ -1,4 +1,4 @@
-"""How a group's members share partitions out: those with detectors evenly, and the others evenly."""
+"""How a group's members share partitions out: those with detectors evenly and the others evenly, or all to one."""
 
 from __future__ import annotations
 
@@ -56,3 +56,32 @@ class SharedApart(CooperativeStickyAssignor):
         )
         assigned = super().assign(seen, restricted)
         return {name: list(one.assigned_partitions) for name, one in assigned.items()}
+
+
+class OneMember(CooperativeStickyAssignor):
+    """All partitions to the member that has most of them; the others stand by.
+
+    For a sink with ``at_most``: two members could not spend one allowance. Its name is the client's, as above.
+    """
+
+    def assign(self, cluster: Any, members: Sequence[Any]) -> dict[str, ConsumerProtocolAssignment]:
+        """Partitions by members' ids."""
+
+        def owned(member: Any) -> tuple[int, str]:
+            held = member.metadata.owned_partitions or ()
+            return sum(len(one.partitions) for one in held), member.member_id
+
+        chosen = max(members, key=owned)
+        for_one = [
+            SimpleNamespace(
+                member_id=member.member_id,
+                metadata=SimpleNamespace(
+                    topics=member.metadata.topics if member is chosen else [],
+                    owned_partitions=member.metadata.owned_partitions,
+                    generation_id=member.metadata.generation_id,
+                ),
+            )
+            for member in members
+        ]
+        assigned: dict[str, ConsumerProtocolAssignment] = super().assign(cluster, for_one)
+        return assigned

@@ -30,13 +30,13 @@ class Budget(NamedTuple):
         return max(LEAST_READINGS, self.apart_s / interval_s)
 
 
-def check(text: str | None) -> None:
-    """Raise ValueError, with the key in it, if ``per_sensor`` is given and not a budget."""
+def check(text: str | None, key: str = "per_sensor") -> None:
+    """Raise ValueError, with the key in it, if a text is given and not a budget."""
     if text is not None:
         try:
             parse(text)
         except ValueError as error:
-            raise ValueError(f"per_sensor {error}") from None
+            raise ValueError(f"{key} {error}") from None
 
 
 def parse(text: str) -> Budget:

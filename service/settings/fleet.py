@@ -1,8 +1,8 @@
 """``[alarms]``: how many alarms a sensor may raise, and how many false changes a day the fleet may announce.
 
 An alarm means that something is unusual for its sensor; ``per_sensor`` is its budget and holds whatever the noise. A
-change is announced when its probability exceeds a threshold, which rules without one take from the fleet's
-``false_alarms_per_day``.
+change is announced when its probability exceeds a threshold, which rules without one take from a budget of falsely
+announced changes in the whole fleet, ``CHANGES_PER_DAY``.
 
 A detector's threshold is a probability, and what a probability costs depends on how often it is asked: 5,000 sensors at
 1 Hz are asked 432 million times a day. The conversion rests on false alarms that ``benchmarks/fleet_alarms.py`` counts
@@ -28,6 +28,8 @@ _WORST, _POWER = 1e-3, 0.7
 STRICTEST, LOOSEST = 1.0 - 1e-9, 0.9
 USUAL_INTERVAL = 1.0  # seconds between readings, where a rule does not say
 
+CHANGES_PER_DAY = 5.0  # falsely announced changes, in the whole fleet
+
 PerDay = Annotated[float, Meta(gt=0.0, le=1e6)]
 Sensors = Annotated[int, Meta(ge=1, le=100_000_000)]
 
@@ -51,7 +53,10 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
     per_sensor: str = "1 per week"
     # readings over which habits fade: a behaviour that has gone on for longer is no longer unusual
     memory: Annotated[int, Meta(ge=1000, le=100_000_000)] = 10_000
-    false_alarms_per_day: PerDay = 5.0
+    # raised alarms and incidents of each sink that has no at_most of its own, such as "20 per day"; None: all
+    at_most: str | None = None
+    # deprecated: announced changes that are false, and at_most if that is not given
+    false_alarms_per_day: PerDay | None = None
     expected_sensors: Sensors = 1000
     # for rules that have none: least change of the level in standard deviations of the noise; changes of the noise
     # alone are quiet too where it is above 0
@@ -60,6 +65,18 @@ class Fleet(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tru
 
     def __post_init__(self) -> None:
         budgets.check(self.per_sensor)
+        budgets.check(self.at_most, "at_most")
+
+    @property
+    def sinks_at_most(self) -> str | None:
+        """The limit of sinks that have none of their own.
+
+        >>> Fleet(false_alarms_per_day=2.0).sinks_at_most, Fleet().sinks_at_most
+        ('2 per day', None)
+        """
+        if self.at_most is not None or self.false_alarms_per_day is None:
+            return self.at_most
+        return f"{max(self.false_alarms_per_day, 1e-9):.9f}".rstrip("0").rstrip(".") + " per day"
 
 
 def threshold(false_alarms_per_day: float, sensors: int, interval_s: float | None) -> float:

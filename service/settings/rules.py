@@ -92,7 +92,7 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if self.threshold is not None or self.rate is not None or self.costs is not None:
             return msgspec.structs.replace(self, **given)
         threshold = fleet.threshold(
-            self.false_alarms_per_day or budget.false_alarms_per_day,
+            self.false_alarms_per_day or budget.false_alarms_per_day or fleet.CHANGES_PER_DAY,
             self.expected_sensors or budget.expected_sensors,
             interval_s,
         )

@@ -148,6 +148,8 @@ class Topics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     control: str = "ishsmm.control"
     # what people call states
     state_names: str = "ishsmm.state-names"
+    # what sinks remember: which open alarms they were sent, and their allowances
+    sink_records: str = "ishsmm.sink-records"
     # the internal one, through which readings go that are not keyed by sensor
     readings: str = "ishsmm.readings"
     # of the internal topic; cannot be changed later
@@ -163,7 +165,10 @@ class Topics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def names(self) -> dict[str, str]:
         """The topics' names by their keys."""
-        keys = ("events", "states", "incidents", "dead_letters", "changelog", "control", "state_names", "readings")
+        keys = (
+            "events", "states", "incidents", "dead_letters", "changelog", "control", "state_names", "sink_records",
+            "readings",
+        )  # fmt: skip
         return {key: getattr(self, key) for key in keys}
 
 

@@ -57,6 +57,36 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
         """The rules with the alarms that they have in this fleet, and last one of defaults for all other sensors."""
         return tuple(rule.under(self.alarms) for rule in (*self.rules, IMPLIED))
 
+    @functools.cached_property
+    def sinks_in_force(self) -> tuple[SinkSettings, ...]:
+        """The sinks, with the fleet's ``at_most`` if they have none of their own."""
+        shared = self.alarms.sinks_at_most
+        return tuple(
+            msgspec.structs.replace(sink, at_most=shared) if sink.at_most is None else sink for sink in self.sinks
+        )
+
+    @property
+    def deprecations(self) -> list[str]:
+        """What to change in the configuration before a later version no longer takes it, a sentence each."""
+        if self.alarms.false_alarms_per_day is None:
+            return []
+        taken = "" if self.alarms.at_most is not None else f" It is taken as at_most = {self.alarms.sinks_at_most!r}."
+        return [
+            "alarms.false_alarms_per_day is deprecated: set alarms.at_most to limit what sinks are sent, and "
+            f"threshold in a rule's alarms to choose when changes are announced.{taken}"
+        ]
+
+    @property
+    def notes(self) -> list[str]:
+        """Options that do something else than their name suggests, a sentence each."""
+        notes = []
+        for i, rule in enumerate(self.rules):
+            for name in ("threshold", "rate", "costs", "false_alarms_per_day"):
+                if getattr(rule.alarms, name) is not None:
+                    old = " It is deprecated: set threshold instead." if name == "false_alarms_per_day" else ""
+                    notes.append(f"rules[{i}].alarms.{name} governs changes only; alarms follow per_sensor.{old}")
+        return notes
+
     def rule_for(self, sensor: str) -> Rule:
         """The first rule in force that matches."""
         return next(rule for rule in self.rules_in_force if rule.matches(sensor))

@@ -11,6 +11,7 @@ from urllib.parse import urlsplit
 import msgspec
 from msgspec import Meta
 
+from service.settings import budgets
 from service.settings.times import Seconds
 
 CHANGES = ("provisional", "confirmed", "relocated", "retracted")
@@ -27,6 +28,8 @@ Status = Literal[
     "accepted",
 ]
 STATUSES: tuple[str, ...] = get_args(Status)
+INCIDENT = "incident"
+UNLIMITED = "unlimited"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
 # Options that are for one kind only, all but the sink's own.
 _OF_KIND = {
@@ -45,11 +48,15 @@ class SinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     kind: Literal["lines", "stdout", "webhook"]
     # its own among the sinks: its place in the events is kept under it
     name: str
-    # statuses of alarms and changes, and kinds of notices; none given: alarms and notices
-    only: tuple[Status, ...] = ()
+    # statuses of alarms and changes, kinds of notices, and "incident"; none given: alarms and notices, and incidents if
+    # at_most is given
+    only: tuple[Status | Literal["incident"], ...] = ()
     # of sensors whose names match, and that have these labels
     sensors: str = "*"
     labels: dict[str, str | bool] = {}
+    # raised alarms and incidents, such as "20 per day": the most unusual ones are sent; "unlimited": all, whatever the
+    # fleet's at_most; None: the fleet's
+    at_most: str | None = None
     # older events are passed over
     max_age_s: Seconds = 900.0
     # what an event's age is counted from: its readings' time, if that is earlier, or its publication alone
@@ -77,6 +84,10 @@ class SinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         if not _NAME.fullmatch(self.name):
             raise ValueError(f"name takes up to 64 letters, digits, dots, dashes and underscores, got {self.name!r}")
         self._refuse_options_of_others()
+        if self.at_most != UNLIMITED:
+            budgets.check(self.at_most, "at_most")
+        if INCIDENT in self.only and self.labels:
+            raise ValueError("only = 'incident' takes no labels: an incident has none")
         if self.kind == "lines" and self.path is None:
             raise ValueError("path is missing: kind = 'lines' takes the path of a file")
         if self.kind == "webhook":
@@ -102,6 +113,16 @@ class SinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
 
     def __repr__(self) -> str:  # without the address: with many services it is a secret by itself
         return f"SinkSettings(kind={self.kind!r}, name={self.name!r})"
+
+    @property
+    def limit(self) -> budgets.Budget | None:
+        """How many raised alarms and incidents are sent at most; None: all."""
+        return None if self.at_most in (None, UNLIMITED) else budgets.parse(str(self.at_most))
+
+    @property
+    def gets_incidents(self) -> bool:
+        """Whether incidents are sent. They have no labels."""
+        return INCIDENT in self.only if self.only else self.limit is not None and not self.labels
 
     @property
     def longest_s(self) -> float:

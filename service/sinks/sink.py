@@ -24,8 +24,10 @@ class Outgoing(NamedTuple):
         return f"{self.id}.{self.revision}"
 
 
-def outgoing(event: messages.Event, value: bytes) -> Outgoing:
-    """The event with its bytes on the topic. Notices have no id there: theirs is made of what they say."""
+def outgoing(event: messages.Event | messages.Incident, value: bytes) -> Outgoing:
+    """Return the event with its bytes on the topic. A notice has no id there: it gets one made of its content."""
+    if isinstance(event, messages.Incident):
+        return Outgoing(event.id, event.revision, event.group, value)
     if not isinstance(event, messages.Notice):
         return Outgoing(event.id, event.revision, event.sensor, value)
     said = msgspec.json.encode([event.sensor, event.generation, event.kind, event.time])

@@ -11,10 +11,13 @@ import msgspec
 import numpy as np
 import pytest
 from embedded_helpers import Process, eventually, running, settings_of
+from events import incident
 from http_helpers import post
 
 from service import cli, messages
+from service.embedded.database import Database
 from service.embedded.events import TableEvents
+from service.embedded.incidents import IncidentTable
 from service.embedded.visit import Visit
 from service.settings.sinks import SinkSettings, Status
 
@@ -168,9 +171,10 @@ def test_a_reader_goes_on_behind_what_was_done(settings):
     first = TableEvents(visit, "new", 900.0)
     both = first.read(0.0)
     assert len(both) == 2
-    first.done(both[:1])
+    first.done(both[:1], {"open/x": b"{}"})
     assert first.read(0.0) == both[1:]
     assert TableEvents(visit, "new", 900.0).read(0.0) == both[1:]
+    assert TableEvents(visit, "new", 900.0).remembered() == {"open/x": b"{}"}
     assert TableEvents(visit, "late", -1.0).read(0.0) == []  # nothing that new
     visit.close()
 
@@ -185,3 +189,26 @@ def test_a_reader_goes_on_behind_what_was_done(settings):
 def test_a_mistake_is_one_line(settings, capsys, line, said):
     assert cli.main(line) == 2
     assert said in capsys.readouterr().err
+
+
+def test_sinks_read_incidents_of_the_file_and_a_restart_goes_on_with_their_revisions(settings):
+    with running(settings):
+        pass
+    database = Database(settings.source.state)
+    at = time.time()
+    table = IncidentTable(database, keep=2)
+    table.note([incident("g", revision=i, seconds=at) for i in range(3)])
+    assert [one.revision for one in IncidentTable(database, 2).published()] == [2]
+    reader = TableEvents(database, "pager", 900.0, incidents=True)
+    found = reader.read(0.0)
+    assert [messages.decode_incident(one.value).revision for one in found] == [1, 2]  # as many as are kept
+    reader.done(found[:1], {})
+    again = TableEvents(database, "pager", 900.0, incidents=True).read(0.0)
+    assert [one.place for one in again] == [("incidents", 3)]
+    assert TableEvents(database, "archive", 900.0).read(0.0) == []
+    database.close()
+    limited = msgspec.structs.replace(settings.sinks[0], only=(), at_most="20 per day")
+    with running(msgspec.structs.replace(settings, sinks=(limited,))):  # retracts what is not found in the events
+        eventually(lambda: asked(settings, "SELECT max(seq) FROM incidents") == [(4,)])
+    (value,) = asked(settings, "SELECT value FROM incidents ORDER BY seq DESC LIMIT 1")[0]
+    assert messages.decode_incident(value).revision == 3

@@ -10,7 +10,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
 import msgspec
 import pytest
-from events import change
+from events import alarm, change, incident
 from kafka import KafkaProducer
 from running import settings_for, wait_for
 
@@ -18,9 +18,11 @@ from service import messages
 from service.control import Mute, as_change
 from service.handling import now
 from service.kafka import groups
+from service.kafka.consumer import Subscription
 from service.kafka.control import KafkaControl
 from service.kafka.deliver import deliver
 from service.kafka.events import KafkaEvents
+from service.kafka.sink_records import SinkRecords
 from service.readings import rfc3339
 from service.settings.sinks import SinkSettings, Status
 
@@ -66,6 +68,12 @@ def publish(connection, settings, names, age=0.0, numbers=range(1)):
             )
     producer.flush()
     producer.close()
+
+
+def events_of(connection, settings, group="x"):
+    group = f"{settings.kafka.group}-{group}"
+    records = SinkRecords(connection, settings.topics.sink_records, group)
+    return KafkaEvents(connection, [settings.topics.events], group, 900.0, records)
 
 
 def lines(settings):
@@ -117,7 +125,7 @@ def test_what_is_muted_while_it_runs_is_not_sent(connection, settings):
 
 def test_what_was_not_done_comes_again(connection, settings):
     publish(connection, settings, ["a"], numbers=range(10))
-    reader = KafkaEvents(connection, settings.topics.events, f"{settings.kafka.group}-x", 900.0)
+    reader = events_of(connection, settings)
 
     def next_events():
         seen = []
@@ -125,11 +133,11 @@ def test_what_was_not_done_comes_again(connection, settings):
         return seen
 
     first = next_events()
-    reader.done(first[:4])
+    reader.done(first[:4], {})
     again = next_events()
     assert again[0].place == first[4].place
     reader.close()  # as if it had died: nothing more is committed
-    reader = KafkaEvents(connection, settings.topics.events, f"{settings.kafka.group}-x", 900.0)
+    reader = events_of(connection, settings)
     assert next_events()[0].place == first[4].place
     reader.close()
 
@@ -166,3 +174,66 @@ def test_one_sink_does_not_wait_for_another(connection, settings, tmp_path):
     assert asked == [key for key in keys for _ in range(2)]
     server.shutdown()
     server.server_close()
+
+
+def send(connection, settings, *events, topic=None):
+    producer = connection.build(KafkaProducer)
+    for event in events:
+        key = event.sensor if topic is None else event.id
+        producer.send(topic or settings.topics.events, messages.encode(event), key.encode(), partition=0)
+    producer.flush()
+    producer.close()
+
+
+def test_an_allowance_and_open_alarms_outlive_the_process(connection, settings, tmp_path):
+    """Another host reads them from the brokers: nothing is shared but these."""
+    limited = SinkSettings(kind="lines", name="pager", path=tmp_path / "pager.jsonl", at_most="2 per day")
+    settings = msgspec.structs.replace(settings, sinks=(limited,))
+    at = now() / 1e6
+    with delivering(settings):
+        send(connection, settings, *(alarm(name, seconds=at) for name in "abcd"))
+        send(connection, settings, alarm("last", seconds=at, critical=True))
+        wait_for(lambda: sensors(settings) == ["a", "b", "last"])
+    send(connection, settings, *(alarm(name, status="cleared", seconds=at) for name in "abcd"))
+    with delivering(settings):
+        send(connection, settings, alarm("e", seconds=at), alarm("end", seconds=at, critical=True))
+        wait_for(lambda: "end" in sensors(settings))
+    cleared = [line["sensor"] for line in lines(settings) if line.get("status") == "cleared"]
+    assert cleared == ["a", "b"]
+    assert "e" not in sensors(settings)
+    group = f"{settings.kafka.group}-pager"
+    records = SinkRecords(connection, settings.topics.sink_records, group)
+    assert set(records.read()) == {"tally", *(f"open/{messages.alarm_id(name, 0, 0)}" for name in ("last", "end"))}
+    records.close()
+
+
+def test_an_incident_comes_from_its_topic(connection, settings, tmp_path):
+    limited = SinkSettings(kind="lines", name="pager", path=tmp_path / "pager.jsonl", at_most="20 per day")
+    settings = msgspec.structs.replace(settings, sinks=(limited,))
+    at = now() / 1e6
+    with delivering(settings):
+        send(connection, settings, incident("g", seconds=at), topic=settings.topics.incidents)
+        wait_for(lambda: [line["type"] for line in lines(settings)] == ["incident"])
+        send(connection, settings, alarm("g/1", seconds=at), alarm("h/1", seconds=at))
+        wait_for(lambda: len(lines(settings)) == 2)
+    assert lines(settings)[1]["sensor"] == "h/1"
+
+
+def test_a_limited_sink_is_fed_by_one_process_and_another_takes_over(connection, settings):
+    """Two members could not spend one allowance."""
+    group = f"{settings.kafka.group}-one"
+    first, second = (Subscription(connection, group, [settings.topics.events], one_member=True) for _ in range(2))
+
+    def held():
+        for member in (first, second):
+            member.poll(0.1)
+        is_settled = first.is_stable and second.is_stable
+        return sorted(len(member.assignment()) for member in (first, second)) if is_settled else None
+
+    settled = []
+    # ten looks in a row: an unfinished rebalance has looked settled
+    wait_for(lambda: settled.append(held()) or settled[-10:] == [[0, PARTITIONS]] * 10)
+    holder, other = (first, second) if first.assignment() else (second, first)
+    holder.close()
+    wait_for(lambda: not other.poll(0.1) and len(other.assignment()) == PARTITIONS)
+    other.close()

@@ -11,7 +11,7 @@ import typing
 import msgspec
 import prometheus_client
 import pytest
-from events import alarm, change, notice
+from events import alarm, change, incident, notice
 
 from service import messages
 from service.control import ControlBook, Mute, as_change
@@ -26,9 +26,11 @@ EVERYTHING = typing.get_args(Status)
 
 
 class ListReader:
-    """Events in memory; ``place`` is what a crash leaves."""
+    """Events in memory; ``place`` and ``records`` are what a crash leaves."""
 
-    def __init__(self, events, batch=100):
+    def __init__(self, events, batch=100, records=None):
+        self.records = {} if records is None else records
+        self._is_new = True
         self.events = [Committed(value, int(at * 1000), i) for i, (value, at) in enumerate(events)]
         self.batch = batch
         self.place = 0
@@ -36,8 +38,17 @@ class ListReader:
     def read(self, timeout):
         return self.events[self.place : self.place + self.batch]
 
-    def done(self, events):
+    def done(self, events, changes):
         self.place += len(events)
+        self.save(changes)
+
+    def save(self, changes):
+        for key, value in changes.items():
+            self.records.pop(key, None) if value is None else self.records.update({key: value})
+
+    def remembered(self):
+        is_new, self._is_new = self._is_new, False
+        return dict(self.records) if is_new else None
 
     def close(self):
         pass
@@ -65,11 +76,11 @@ def published(*events, at=NOW - 10):
     return [(messages.encode(event), at) for event in events]
 
 
-def delivery(reader, sink, book=None, **options):
+def delivery(reader, sink, book=None, now=lambda: NOW, **options):
     settings = SinkSettings(**{"kind": "stdout", "name": "test", "only": EVERYTHING, **options})
     made = Delivery(
         settings, sink, reader, book or ControlBook(), SinkMetrics(prometheus_client.CollectorRegistry()),
-        rng=random.Random(1), now=lambda: NOW, wait=waits.append,
+        rng=random.Random(1), now=now, wait=waits.append,
     )  # fmt: skip
     waits.clear()
     return made
@@ -167,7 +178,7 @@ def test_a_crash_before_the_place_is_noted_sends_again_with_the_same_id_and_revi
 
     reader, first, second = ListReader(recent("a", "b")), ListSink(), ListSink()
 
-    def dies(events):
+    def dies(events, changes):
         raise Crash
 
     noting, reader.done = reader.done, dies
@@ -271,3 +282,152 @@ def test_a_sink_without_only_says_that_it_gets_no_changes(caplog):
     one._stopping.set()
     one.run()
     assert 'only = ["provisional", "confirmed", "relocated", "retracted"]' in caplog.text
+
+
+# What a sink remembers, and at_most
+
+
+class Crash(Exception):
+    pass
+
+
+LIMITED = {"only": (), "at_most": "20 per day"}
+
+
+def flood(count, sensor="s{}", **more):
+    return published(*(alarm(sensor.format(i), seconds=NOW - 20, **more) for i in range(count)))
+
+
+def clears(count, sensor="s{}"):
+    return published(*(alarm(sensor.format(i), status="cleared", seconds=NOW - 20) for i in range(count)))
+
+
+def heard(sink):
+    return [(sensor, revision) for sensor, _, revision in sink.seen]
+
+
+def test_a_clear_is_sent_after_a_restart_exactly_if_its_raise_was():
+    """Also if the sensor is muted by then, and its rule's labels are others."""
+    records = {}
+    book = ControlBook()
+    book.apply(as_change(Mute(pattern="*", since="2023-11-14T22:14:00Z", until="2023-11-14T22:15:00Z")))
+    options = {"only": (), "labels": {"site": "a"}}
+    raised = published(alarm("heard", seconds=NOW - 70, site="a"), at=NOW - 70)
+    raised += published(alarm("muted", seconds=NOW - 20, site="a"))
+    assert delivery(ListReader(raised, records=records), ListSink(), book, **options).step() == {"sent": 1, "muted": 1}
+    assert list(records) == [f"open/{messages.alarm_id('heard', 0, 0)}"]
+    sink = ListSink()
+    ended = published(alarm("heard", status="cleared"), alarm("muted", status="cleared", site="a"))
+    again = delivery(ListReader(ended, records=records), sink, book, **options)
+    assert again.step() == {"sent": 1, "unwanted": 1}
+    assert heard(sink) == [("heard", 1)]
+    assert records == {}
+
+
+def test_a_raise_that_was_sent_before_a_crash_is_sent_again_even_if_it_would_be_held_back_now():
+    records, first, second = {}, ListSink(), ListSink()
+    reader = ListReader(flood(1), records=records)
+    reader.done = lambda events, changes: (_ for _ in ()).throw(Crash)
+    with pytest.raises(Crash):
+        delivery(reader, first, only=(), at_most="1 per day").step()
+    later = ListReader(flood(1) + clears(1), records=records)
+    assert delivery(later, second, now=lambda: NOW + 1e5, only=(), at_most="1 per day").step() == {"sent": 2}
+    assert heard(first) == [("s0", 0)]
+    assert heard(second) == [("s0", 0), ("s0", 1)]
+
+
+def test_a_raise_that_is_given_up_is_not_spent_and_its_clear_is_not_sent():
+    sink = ListSink({"s0": [Refused("no")]})
+    one = delivery(ListReader(flood(2) + clears(2)), sink, only=(), at_most="1 per day")
+    assert one.step() == {"given_up": 1, "sent": 2, "unwanted": 1}
+    assert heard(sink) == [("s0", 0), ("s1", 0), ("s1", 1)]
+
+
+def test_in_a_flood_no_more_is_sent_than_allowed_and_the_clears_follow_their_raises():
+    """500 ordinary alarms, then one that is very unusual; a restart in the middle gives nothing back."""
+    records, sink = {}, ListSink()
+    events = flood(300, ratio=1.2) + flood(1, "rare{}", ratio=1e4) + flood(200, "t{}", ratio=1.2)
+    for part in (events[:250], events[250:]):
+        one = delivery(ListReader(part, batch=1000, records=records), sink, **LIMITED)
+        outcomes = one.step()
+        assert outcomes["held_back"] >= 230
+    sent = [sensor for sensor, _ in heard(sink)]
+    assert "rare0" in sent
+    assert 5 <= len(sent) <= 20
+    after = ListSink()
+    ended = clears(300) + clears(1, "rare{}") + clears(200, "t{}")
+    delivery(ListReader(ended, batch=1000, records=records), after, **LIMITED).step()
+    assert heard(after) == [(sensor, 1) for sensor in sent]
+    assert list(records) == ["tally"]
+
+
+def test_critical_sensors_are_exempt_and_spend_nothing():
+    sink = ListSink()
+    events = flood(50, "c{}", critical=True) + flood(1, "plain{}")
+    assert delivery(ListReader(events), sink, only=(), at_most="1 per day").step() == {"sent": 51}
+
+
+def test_notices_and_changes_are_not_limited():
+    events = published(*(notice(f"n{i}", seconds=NOW - 20) for i in range(30))) + recent(*map(str, range(30)))
+    assert delivery(ListReader(events), ListSink(), at_most="1 per day").step() == {"sent": 60}
+
+
+def test_what_was_held_back_is_counted_and_reported_once_a_day_across_restarts(caplog):
+    records, clock, sink = {}, [NOW], io.BytesIO()
+    one = delivery(ListReader(flood(5), records=records), StdoutSink(sink), now=lambda: clock[0], only=(),
+                   at_most="1 per day")  # fmt: skip
+    assert one.step() == {"sent": 1, "held_back": 4}
+    counted = one._metrics.registry.get_sample_value
+    assert counted("ishsmm_sink_events_total", {"sink": "test", "outcome": "held_back"}) == 4
+    clock[0] += 86_000
+    one.step()
+    assert len(sink.getvalue().splitlines()) == 1
+    clock[0] += 500
+    again = delivery(ListReader([], records=records), StdoutSink(sink), now=lambda: clock[0], only=(),
+                     at_most="1 per day")  # fmt: skip
+    again.step()
+    again.step()
+    _, said = sink.getvalue().splitlines()
+    summary = msgspec.json.decode(said, type=messages.Summary)
+    assert (summary.held_back, summary.in_incidents, summary.sink) == (4, 0, "test")
+    assert summary.since == rfc3339(int(NOW * 1e6))
+    assert "4 alarms were held back by at_most = 1 per day" in caplog.text
+
+
+def test_an_incident_counts_as_one_and_stands_for_its_group_while_it_is_open():
+    records, sink = {}, ListSink()
+    first = flood(2, "g/{}") + published(incident("g", seconds=NOW - 20))
+    more = published(alarm("g/2", seconds=NOW - 20), alarm("other/1", seconds=NOW - 20))
+    more += published(incident("g", revision=1, sensors=4, seconds=NOW - 20))
+    more += published(alarm("g/3", seconds=NOW - 20, critical=True))
+    outcomes = delivery(ListReader(first, records=records), sink, **LIMITED).step()
+    outcomes += delivery(ListReader(more, records=records), sink, **LIMITED).step()
+    assert outcomes == {"sent": 5, "in_incident": 2}
+    over = published(incident("g", revision=2, status="closed", seconds=NOW - 20), alarm("g/4", seconds=NOW - 20))
+    over += clears(3, "g/{}")
+    assert delivery(ListReader(over, records=records), sink, **LIMITED).step() == {"sent": 4, "unwanted": 1}
+    assert heard(sink) == [
+        ("g/0", 0), ("g/1", 0), ("g", 0), ("other/1", 0), ("g/3", 0), ("g", 2), ("g/4", 0), ("g/0", 1), ("g/1", 1),
+    ]  # fmt: skip
+
+
+def test_an_incident_that_was_not_sent_stands_for_nothing_and_its_end_is_not_sent():
+    sink = ListSink()
+    events = flood(1) + published(incident("g", seconds=NOW - 20)) + flood(1, "g/{}")
+    events += published(incident("g", revision=1, status="closed", seconds=NOW - 20))
+    one = delivery(ListReader(events), sink, only=(), at_most="1 per day")
+    assert one.step() == {"sent": 1, "held_back": 2, "unwanted": 1}
+
+
+def test_a_sink_without_a_limit_gets_incidents_only_if_it_asks_and_then_all_revisions():
+    events = published(*(incident("g", i, seconds=NOW - 20) for i in range(3)), alarm("g/1", seconds=NOW - 20))
+    assert delivery(ListReader(events), ListSink(), only=()).step() == {"unwanted": 3, "sent": 1}
+    assert delivery(ListReader(events), ListSink(), only=("raised", "incident")).step() == {"sent": 4}
+
+
+def test_an_incident_that_nobody_closes_does_not_silence_its_group_for_ever():
+    records = {}
+    delivery(ListReader(published(incident("g", seconds=NOW - 20)), records=records), ListSink(), **LIMITED).step()
+    late = published(alarm("g/1", seconds=NOW + 3590), at=NOW + 3595)
+    one = delivery(ListReader(late, records=records), ListSink(), now=lambda: NOW + 3600, **LIMITED)
+    assert one.step() == {"sent": 1}

@@ -69,7 +69,10 @@ def test_the_environment_and_check_config_say_what_follows():
     rules = json.dumps([{"match": "a", "alarms": {"threshold": 0.99, "min_effect_sd": 1.5}}])
     found = settings.load(None, {"ISHSMM_ALARMS__EXPECTED_SENSORS": "5000", "ISHSMM_RULES": rules})
     lines = described(found)
-    assert any(line.startswith("alarms        5 false alarms a day over 5,000 sensors") for line in lines)
+    assert any(
+        line.startswith("alarms        1 per week and sensor, 5 false changes per day over 5,000 sensors")
+        for line in lines
+    )
     assert "alarm above 0.99, of 1.5 noise standard deviations or more" in lines[-2]
     assert "alarm above 0.999999911" in lines[-1]
 
@@ -103,3 +106,34 @@ def test_thresholds_next_to_certainty_can_be_reached():
         at.append(change.at)
     assert at[0] <= at[1] <= at[2] < 520
     assert at[0] < at[2]
+
+
+def test_the_old_budget_becomes_the_limit_of_sinks_and_changes_stay_as_they_were():
+    sink = {"kind": "stdout", "name": "pipe"}
+    own = {"kind": "lines", "name": "all", "path": "x", "at_most": "unlimited"}
+    given = {"ISHSMM_SINKS": json.dumps([sink, own]), "ISHSMM_ALARMS__FALSE_ALARMS_PER_DAY": "2.5"}
+    found = settings.load(None, given)
+    assert [one.at_most for one in found.sinks_in_force] == ["2.5 per day", "unlimited"]
+    assert [one.limit for one in found.sinks_in_force] == [(2.5, 86400.0), None]
+    assert found.rule_for("x").policy().threshold == threshold(2.5, 1000, None)
+    assert "is taken as at_most = '2.5 per day'" in found.deprecations[0]
+    both = settings.load(None, {**given, "ISHSMM_ALARMS__AT_MOST": "20 per day"})
+    assert both.sinks_in_force[0].at_most == "20 per day"
+    assert "is taken" not in both.deprecations[0]
+    assert any(line.startswith("deprecated    alarms.false_alarms_per_day") for line in described(both))
+
+
+def test_without_either_sinks_are_sent_everything_and_nothing_is_deprecated():
+    found = settings.load(None, {"ISHSMM_SINKS": json.dumps([{"kind": "stdout", "name": "pipe"}])})
+    assert found.sinks_in_force == found.sinks
+    assert found.sinks[0].limit is None
+    assert found.deprecations == found.notes == []
+    assert found.rule_for("x").policy().threshold == threshold(5.0, 1000, None)
+
+
+@pytest.mark.parametrize("name", ["threshold", "false_alarms_per_day"])
+def test_check_config_notes_that_old_keys_of_a_rule_govern_changes(name):
+    found = settings.load(None, {"ISHSMM_RULES": json.dumps([{"match": "a", "alarms": {name: 0.9}}])})
+    assert found.deprecations == []
+    noted = f"note          rules[0].alarms.{name} governs changes only"
+    assert any(line.startswith(noted) for line in described(found))

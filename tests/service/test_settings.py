@@ -447,3 +447,14 @@ def test_any_rule_is_built_or_refused_with_its_key():
     assert built > 50
     assert len(messages) > 500
     assert all(message.startswith("rules[0]") and "\n" not in message for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("sink", "said"),
+    [
+        ({"at_most": "twenty"}, "sinks[0].at_most takes a text such as '1 per week'"),
+        ({"only": ["incident"], "labels": {"site": "a"}}, "sinks[0].only = 'incident' takes no labels"),
+    ],
+)
+def test_a_limit_is_a_budget_and_incidents_have_no_labels(sink, said):
+    assert said in message_of(environ={"ISHSMM_SINKS": json.dumps([{"kind": "stdout", "name": "x", **sink}])})
