@@ -53,7 +53,7 @@ class View:
     """One thread brings messages, any may ask."""
 
     def __init__(self, settings: Settings, books: Books) -> None:
-        self.fleet = Fleet(settings.view.history)
+        self.fleet = Fleet(settings)
         self.updates = Updates()
         self._settings = settings
         self._books = books
@@ -174,6 +174,10 @@ class View:
         acknowledged = None if isinstance(event, Notice) else self._acknowledged(event.id)
         is_muted = self._books.control.is_muted(event.sensor, committed * 1000) is not None
         return NumberedEvent(seq, rfc3339(committed * 1000), event, acknowledged, is_muted)
+
+    def promise(self) -> answers.Promised:
+        """Alarms raised against alarms promised, by rule."""
+        return answers.Promised(self.counts().newest, self.fleet.promise())
 
     def mutes(self) -> list[Mute]:
         """Those that end first in front."""
