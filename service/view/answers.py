@@ -66,6 +66,9 @@ class SensorHistory(msgspec.Struct, frozen=True, kw_only=True):
         float | None, Meta(description="readings: how seldom the sensor does what its newest reading does")
     ] = None
     learning: Annotated[int, Meta(description="readings still to come before its habits are known")] = 0
+    budget_s: Annotated[
+        float | None, Meta(description="seconds: its budget allows one alarm in this time, on average; null: not known")
+    ] = None
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):

@@ -322,6 +322,7 @@ class View:
             ],
             return_period=record.return_period,
             learning=record.learning,
+            budget_s=record.budget_s,
             muted_until=self._muted_until(sensor.name, _now()),
         )
 
