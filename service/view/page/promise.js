@@ -20,7 +20,7 @@ export function makePromise() {
   const element = h(
     "section", { class: "card", "aria-labelledby": "promise-title", hidden: true },
     h("header", {}, h("h2", { id: "promise-title" }, "Alarms: delivered / promised")),
-    h("div", { class: "promise-box", tabindex: 0, role: "region", "aria-labelledby": "promise-title" }, table),
+    h("div", { class: "promise-box", tabindex: 0, role: "region", "aria-label": "Table of delivered and promised alarms" }, table),
   );
 
   const draw = onceAFrame(() => {
