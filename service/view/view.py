@@ -13,6 +13,7 @@ from service import messages
 from service.api.answers import (
     Acknowledged,
     AlarmNow,
+    ChangeNow,
     ChangePointNow,
     ForecastNow,
     LastChange,
@@ -263,6 +264,13 @@ class View:
         record = sensor.state
         assert record is not None
         changes = [one for one in sensor.changes.values() if one.generation == record.generation]
+        announced = [
+            ChangeNow(
+                one.id, one.index, one.time, sensor.raised[one.id],
+                one.status if one.status in ("confirmed", "retracted") else "raised",
+            )
+            for one in changes
+        ]  # fmt: skip
         return SensorPosterior(
             sensor=sensor.name,
             rule=self._settings.rule_for(sensor.name).match,
@@ -282,13 +290,19 @@ class View:
                 for one in sorted(changes, key=lambda one: one.index)
                 if one.status != "retracted"
             ],
-            alarms=[
+            changes=announced,
+            alarms=announced,
+            unusual=[
                 AlarmNow(
-                    one.id, one.index, one.time, sensor.raised[one.id],
-                    one.status if one.status in ("confirmed", "retracted") else "raised",
+                    id=one.id, raised_at=one.at, is_open=one is sensor.alarm, cleared=sensor.cleared.get(one.id),
+                    return_period=one.return_period, reasons=list(one.reasons), change=one.change,
                 )
-                for one in changes
+                for one in sensor.alarms.values()
+                if one.generation == record.generation
             ],
+            return_period=record.return_period,
+            learning=record.learning,
+            budget_s=record.budget_s,
             forecast=_unchanged(record),
             recent=record.recent,
         )  # fmt: skip
