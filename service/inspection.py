@@ -40,7 +40,8 @@ class Inspection(msgspec.Struct, kw_only=True):
     rule: str  # the pattern of the rule that matches now
     keeps_state: bool  # whether that rule goes on with the state
     transform: str
-    alarm_threshold: float
+    alarm_threshold: float  # above which changes are announced; from when these were called alarms
+    budget: str  # of alarms
     model: str
     states_return: bool
     settings: dict[str, Any]  # of the detector
@@ -210,6 +211,7 @@ def _brought_forward(
         keeps_state=keeps_state,
         transform=transform_words(rule),
         alarm_threshold=prepared.policy.threshold,
+        budget=rule.alarms.per_sensor or "",
         model=rule.model if isinstance(rule.model, str) else f"{rule.model.kind} of {rule.model.emission['family']}",
         states_return=not isinstance(rule.model, str) and rule.model.kind != "ilr",
         settings=msgspec.to_builtins(rule.detector_settings),
@@ -225,8 +227,12 @@ def _times(events: Iterable[bytes], found: Inspection) -> dict[int, str]:
             event = messages.decode(value)
         except msgspec.DecodeError:
             continue
-        if isinstance(event, messages.ChangeEvent) and event.generation == found.posterior.generation:
-            places = (messages.Place(event.index, event.time), event.low, event.high, event.at)
+        if isinstance(event, messages.ChangeEvent | messages.AlarmEvent):
+            if event.generation != found.posterior.generation:
+                continue
+            places = [messages.Place(event.index, event.time), event.at]
+            if isinstance(event, messages.ChangeEvent):
+                places += [event.low, event.high]
             times |= {place.index: place.time for place in places if place.time is not None}
     return times
 

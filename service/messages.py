@@ -12,12 +12,13 @@ import base64
 import hashlib
 import math
 from collections.abc import Mapping
+from datetime import datetime
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from service.readings import REASONS, rfc3339
+from service.readings import REASONS, microseconds, rfc3339
 
 VERSION = 1
 MOST_RECENT = 60
@@ -146,6 +147,14 @@ class StateRecord(_Message, tag="state", frozen=True, kw_only=True):
     learning: Annotated[
         int, Meta(description="readings still to come before the sensor's habits are known well enough for alarms")
     ] = 0
+    promised: Annotated[
+        float | None,
+        Meta(description="alarms that the sensor's budgets have allowed for all its readings so far; it only rises"),
+    ] = None
+    budget_s: Annotated[
+        float | None,
+        Meta(description="seconds: the budget in force allows one alarm in this time, on average; null: not known yet"),
+    ] = None
     recent: Annotated[
         list[list[float | None]],
         Meta(description="[milliseconds since the epoch, value of each channel], oldest first", max_length=MOST_RECENT),
@@ -316,6 +325,18 @@ def status_of(event: Event) -> str:
 def time_of(event: Event) -> str | None:
     """Return the time of the observation that caused an event."""
     return event.time if isinstance(event, Notice) else event.at.time
+
+
+def unusual_now(alarm: AlarmEvent | None, state: StateRecord | None) -> tuple[float, float]:
+    """Return how unusual a sensor is now, as a key to sort by: the time of its open alarm in microseconds, then the
+    return period of its newest reading. While its habits are being learned, nothing is unusual."""
+    at = None if alarm is None else alarm.at.time
+    raised = 0.0 if at is None else float(microseconds(datetime.fromisoformat(at)))
+    if state is None:
+        return raised, 0.0
+    period = None if state.learning else state.return_period
+    # what a sensor does more often than once in 100 readings is not told apart
+    return raised, max(period or 0.0, 100.0)
 
 
 def incident_id(group: str, period: int) -> str:

@@ -143,7 +143,8 @@ class Counts(NamedTuple):
     forwarded: int = 0  # readings
     inference_seconds: float = 0.0
     promised: Counter[str] = _NONE  # by rule: alarms that the sensors' budgets allow for these readings,
-    raised: Counter[str] = _NONE  # and those that were raised
+    raised: Counter[str] = _NONE  # those that were raised,
+    observed: Counter[str] = _NONE  # and the seconds that the readings span, of each sensor
 
 
 def add_up(counts: Iterable[Counts]) -> Counts:
@@ -181,6 +182,7 @@ class Partition:
         self._to_begin_afresh: set[str] = set()  # likewise, with another model than the readings were taken by
         self._promised: Counter[str] = Counter()  # alarms by rule since the cycle began, see Counts
         self._raised: Counter[str] = Counter()
+        self._observed: Counter[str] = Counter()
         self._tracks: dict[str, Track] = {}  # least recently used first
         self._unsaved: dict[str, tuple[int, float]] = {}  # first offset that is in no snapshot, and since when
         self._next_offset: dict[str, int] = {}  # by sensor: what its state has seen
@@ -303,12 +305,12 @@ class Partition:
         self._publish(accepted.windows, published, outputs)
         self._report_silent(outputs)
         kinds = [output.kind for output in outputs]
-        promised, raised = self._promised, self._raised
-        self._promised, self._raised = Counter(), Counter()
+        promised, raised, observed = self._promised, self._raised, self._observed
+        self._promised, self._raised, self._observed = Counter(), Counter(), Counter()
         return Counts(
             accepted.records, accepted.readings, kinds.count("dead_letters"), kinds.count("events"),
             kinds.count("states"),
-            promised=promised, raised=raised,
+            promised=promised, raised=raised, observed=observed,
         )  # fmt: skip
 
     def _accept_first(self, record: Record, reading: Reading, pending: Pending, outputs: list[Output]) -> int:
@@ -383,8 +385,10 @@ class Partition:
             # the record's other readings may be of the same sensor
             self._next_offset[window.track.sensor] = window.offset
             self._note_time(window.track, window.newest)
-            key, rule = window.track.sensor.encode(), window.track.rule.match
-            self._promised[rule] += len(window.readings) / window.track.every  # type: ignore[assignment]
+            track, read = window.track, len(window.readings)
+            key, rule = track.sensor.encode(), track.rule.match
+            self._promised[rule] += read / track.every  # type: ignore[assignment]
+            self._observed[rule] += read * track.interval_s  # type: ignore[assignment]
             self._raised[rule] += sum(messages.status_of(event) == "raised" for event in events)
             outputs += [Output("events", key, messages.encode(event)) for event in events]
             outputs += [Output("states", key, messages.encode(state)) for state in states]

@@ -1,7 +1,8 @@
-"""How good alarms are where somebody has written down when the changes really were.
+"""How good changes and alarms are if somebody has written down when the changes really were.
 
-A label is found by an alarm whose change lies within the margin of it; every alarm finds at most one label and every
-label is found by at most one alarm. Alarms that find none are false, also those that were taken back: people were told.
+A label is found by a change that lies within the margin of it, and by an alarm that began at most the margin before or
+``late`` after it. Every change or alarm finds at most one label, and every label is found at most once. Those that find
+none are false, retracted changes included: people were told.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ _MARGIN = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|h|d)?")
 
 
 class Margin(NamedTuple):
-    """How far from a label an alarm's change may be: so many readings, or so many seconds."""
+    """How far from a label something may be: so many readings, or so many seconds."""
 
     size: float = 10.0
     in_seconds: bool = False
@@ -33,16 +34,20 @@ class Margin(NamedTuple):
     def __str__(self) -> str:
         return f"{self.size:g} {'s' if self.in_seconds else 'readings'}"
 
+    def of(self, place: int, index: int, times: Sequence[int]) -> float:
+        """Return how far an observation is behind another one, in the margin's unit."""
+        return (times[index] - times[place]) / 1e6 if self.in_seconds else index - place
 
-def read_margin(text: str) -> Margin:
-    """A margin as people write it.
+
+def read_margin(text: str, option: str = "--margin") -> Margin:
+    """Read a margin as people write it; ``option``: for the error.
 
     >>> read_margin("10"), read_margin("2min")
     (Margin(size=10.0, in_seconds=False), Margin(size=120.0, in_seconds=True))
     """
     found = _MARGIN.fullmatch(text.strip())
     if found is None:
-        raise ValueError(f"--margin takes readings, such as 10, or a time, such as 30s, 5min or 2h, got {text!r}")
+        raise ValueError(f"{option} takes readings, such as 10, or a time, such as 30s, 5min or 2h, got {text!r}")
     return Margin(float(found[1]) * _UNITS.get(found[2] or "s", 1.0), found[2] is not None)
 
 
@@ -104,7 +109,7 @@ def read_time(text: str, where: str) -> int:
 
 
 class Found(Protocol):
-    """An alarm, as far as it is scored."""
+    """A change or an alarm, as far as it is scored."""
 
     index: int
     raised_at: int
@@ -112,10 +117,10 @@ class Found(Protocol):
 
 
 class Score(msgspec.Struct, kw_only=True):
-    """What the alarms are worth. Numbers that do not exist are None."""
+    """What changes, or alarms, are worth. Numbers that do not exist are None."""
 
     labels: int
-    alarms: int
+    found: int  # changes, or alarms
     hits: int
     left_out: int = 0  # labels of sensors or times that were not replayed
     median_delay: float | None  # of the hits, in readings
@@ -124,18 +129,18 @@ class Score(msgspec.Struct, kw_only=True):
 
     @property
     def false(self) -> int:
-        """Alarms that find no label."""
-        return self.alarms - self.hits
+        """Changes or alarms that find no label."""
+        return self.found - self.hits
 
     @property
     def missed(self) -> int:
-        """Labels that no alarm finds."""
+        """Labels that are not found."""
         return self.labels - self.hits
 
     @property
     def precision(self) -> float | None:
-        """Share of the alarms that are right."""
-        return self.hits / self.alarms if self.alarms else None
+        """Share of the changes or alarms that are right."""
+        return self.hits / self.found if self.found else None
 
     @property
     def recall(self) -> float | None:
@@ -145,33 +150,35 @@ class Score(msgspec.Struct, kw_only=True):
     @property
     def f1(self) -> float | None:
         """Harmonic mean of both."""
-        return 2 * self.hits / (self.alarms + self.labels) if self.alarms + self.labels else None
+        return 2 * self.hits / (self.found + self.labels) if self.found + self.labels else None
 
 
 def score(
-    alarms: Mapping[str, Sequence[Found]],
+    found: Mapping[str, Sequence[Found]],
     times: Mapping[str, Sequence[int]],
     labels: Labels,
     margin: Margin,
     days: float,
+    late: Margin | None = None,
 ) -> Score:
-    """Score alarms by sensor; ``times``: of each sensor's observations, in microseconds; ``days``: what they span."""
+    """Score changes or alarms by sensor. ``times``: of each sensor's observations, in microseconds; ``days``: what they
+    span; ``late``: how far after a label, if that is not the margin."""
     delays: list[tuple[int, float]] = []
     counted = 0
     for sensor, known in places(labels, times).items():
         counted += len(known)
         clock = times.get(sensor, ())
-        for place, alarm in matched(known, alarms.get(sensor, ()), clock, margin):
-            delays.append((alarm.raised_at - place, (alarm.raised_time - clock[place]) / 1e6))
-    n_alarms = sum(map(len, alarms.values()))
+        for place, one in matched(known, found.get(sensor, ()), clock, margin, late):
+            delays.append((one.raised_at - place, (one.raised_time - clock[place]) / 1e6))
+    n_found = sum(map(len, found.values()))
     return Score(
         labels=counted,
-        alarms=n_alarms,
+        found=n_found,
         hits=len(delays),
         left_out=sum(map(len, labels.values())) - counted,
         median_delay=statistics.median(delay for delay, _ in delays) if delays else None,
         median_delay_s=statistics.median(delay for _, delay in delays) if delays else None,
-        false_a_day=(n_alarms - len(delays)) / days if days > 0 else None,
+        false_a_day=(n_found - len(delays)) / days if days > 0 else None,
     )
 
 
@@ -193,21 +200,22 @@ def _place(label: Label, times: Sequence[int]) -> int | None:
 
 
 def matched(
-    labelled: Iterable[int], alarms: Sequence[Found], times: Sequence[int], margin: Margin
+    labelled: Iterable[int],
+    found: Sequence[Found],
+    times: Sequence[int],
+    margin: Margin,
+    late: Margin | None = None,
 ) -> list[tuple[int, Found]]:
-    """Labels' places with the alarms that find them, as many as can be.
+    """Return labels' places with the changes or alarms that find them, as many as can be.
 
-    All windows are equally wide, so giving each label, in order, the first free alarm in its window is optimal.
+    All windows are equally wide, so giving each label, in order, the first free one in its window is optimal.
     """
-
-    def position(index: int) -> float:
-        return times[index] / 1e6 if margin.in_seconds else index
-
-    free = sorted(alarms, key=lambda alarm: alarm.index)
-    found = []
+    late = late or margin
+    free = sorted(found, key=lambda one: one.index)
+    pairs = []
     for place in sorted(labelled):
-        while free and position(free[0].index) < position(place) - margin.size:
+        while free and margin.of(place, free[0].index, times) < -margin.size:
             del free[0]
-        if free and position(free[0].index) <= position(place) + margin.size:
-            found.append((place, free.pop(0)))
-    return found
+        if free and late.of(place, free[0].index, times) <= late.size:
+            pairs.append((place, free.pop(0)))
+    return pairs

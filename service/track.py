@@ -105,6 +105,7 @@ class _Saved(msgspec.Struct, array_like=True, gc=False):
     interval: tuple[float, int, int, float] | None = None
     acceptance: int = 0  # when the last acceptance that holds was said, in microseconds
     open_alarm: OpenAlarm | None = None
+    promised: tuple[float, int] = (0.0, 0)  # alarms, and readings that are not in them yet
 
 
 class Tally(NamedTuple):
@@ -180,6 +181,8 @@ class Track:
         self._history = History(prepared.rule) if remembers(prepared.rule) else None
         self.acceptance = 0  # when the last acceptance that holds was said, in microseconds
         self._open_alarm: OpenAlarm | None = None
+        self._promised = 0.0  # alarms that earlier budgets have allowed, earlier generations included,
+        self._read = 0  # and the readings since, which count with the budget in force
         self.ended: messages.AlarmEvent | None = None  # clears what was open when the generation before ended
 
     @property
@@ -264,6 +267,7 @@ class Track:
     def _learn_interval(self, rows: np.ndarray, times: np.ndarray) -> None:
         """Follow the mean interval between readings; inserted steps do not count, and gaps count little."""
         read = times[~np.isnan(rows[:, 0])] if np.isnan(rows[:, 0]).any() else times
+        self._read += len(read)
         for time in read.tolist():
             if self._last_time is not None and time > self._last_time:
                 gap = float(time - self._last_time)
@@ -278,14 +282,12 @@ class Track:
         """Give the detector its budget in readings. Called when a publishing window closes, which depends on the
         sensor's own readings alone."""
         if self._interval != self._budget_interval:
+            self._promised, self._read = self.promised, 0
             self._budget_interval = self._interval
             self._use_policy()
 
     def _use_policy(self) -> None:
-        policy = self.prepared.policy
-        if self._budget_interval > 0.0:
-            policy = policy._replace(every=self.prepared.budget.readings(self._budget_interval / 1e6))
-        self.detector.use_policy(policy)
+        self.detector.use_policy(self.prepared.policy._replace(every=self.every))
 
     def messages_about(self, events: list[hs.Event]) -> list[messages.Event]:
         """Return the messages about events that the detector has just come to."""
@@ -335,6 +337,7 @@ class Track:
         if self._open_alarm is not None and self.newest is not None:
             at = messages.place(self.index, self.newest.time)
             track.ended = _ended(self.sensor, self.rule, self.generation, self._open_alarm, at)
+        track._promised = self.promised
         return track
 
     # Messages out
@@ -409,17 +412,22 @@ class Track:
     @property
     def every(self) -> float:
         """The budget in force: at most one alarm in so many readings, on average."""
-        policy = self.detector.alarm_policy
-        assert policy is not None
-        return policy.every
+        return _every(self.prepared, self._budget_interval)
+
+    @property
+    def interval_s(self) -> float:
+        """The mean interval between readings that the budget in force rests on; 0 before it is known."""
+        return self._budget_interval / 1e6
 
     @property
     def budget_s(self) -> float | None:
         """The promise: at most one alarm in so many seconds, on average; None before the interval is known."""
-        if self._budget_interval <= 0.0:
-            return None
-        interval_s = self._budget_interval / 1e6
-        return messages.rounded(self.prepared.budget.readings(interval_s) * interval_s)
+        return messages.rounded(self.every * self.interval_s) if self.interval_s > 0.0 else None
+
+    @property
+    def promised(self) -> float:
+        """Alarms that the budgets have allowed for all readings so far, earlier generations included."""
+        return self._promised + self._read / self.every
 
     def _segment_before(self, index: int) -> messages.Segment | None:
         """Level and noise of the readings before a change, as far as they are remembered."""
@@ -469,6 +477,8 @@ class Track:
             return_period=messages.rounded(detector.rarity.return_period),
             constants=detector.constants,
             learning=detector.rarity.learning,
+            promised=messages.rounded(self.promised) or 0.0,
+            budget_s=self.budget_s,
             recent=self._recent(),
         )
 
@@ -519,6 +529,7 @@ class Track:
             else (self._interval, self._intervals, self._last_time, self._budget_interval),
             self.acceptance,
             self._open_alarm,
+            (self._promised, self._read),
         )
         return msgspec.msgpack.encode(saved)
 
@@ -537,6 +548,8 @@ class Track:
             if saved.open_alarm is not None and saved.newest is not None:
                 at = messages.place(saved.accepted + saved.inserted - 1, saved.newest[0])
                 track.ended = _ended(sensor, prepared.rule, saved.generation, saved.open_alarm, at)
+            promised, read = saved.promised
+            track._promised = promised + read / _every(prepared, saved.interval[3] if saved.interval else 0.0)
             return track
         track = cls.__new__(cls)
         track.sensor, track.prepared, track.rule = sensor, prepared, prepared.rule
@@ -548,6 +561,7 @@ class Track:
         track._since_state, track._window_began = saved.since_state, saved.window_began
         track._revisions = saved.revisions
         track.acceptance, track._open_alarm, track.ended = saved.acceptance, saved.open_alarm, None
+        track._promised, track._read = saved.promised
         track._interval, track._intervals, track._last_time, track._budget_interval = saved.interval or (
             0.0,
             0,
@@ -563,6 +577,11 @@ class Track:
             raise TrackError(f"the state of {sensor!r} cannot be read: {error}") from error
         track._use_policy()
         return track
+
+
+def _every(prepared: PreparedRule, interval: float) -> float:
+    """The budget in readings for a sensor with this mean interval in microseconds; 0: it is not known."""
+    return prepared.budget.readings(interval / 1e6) if interval > 0.0 else prepared.policy.every
 
 
 def _ended(sensor: str, rule: Rule, generation: int, alarm: OpenAlarm, at: messages.Place) -> messages.AlarmEvent:

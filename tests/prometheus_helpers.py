@@ -40,7 +40,7 @@ def dashboard_expressions() -> dict[str, str]:
     found = {}
     for path in sorted(DASHBOARDS.glob("*.json")):
         for panel in json.loads(path.read_text(encoding="utf-8"))["panels"]:
-            for target in panel["targets"]:
+            for target in panel.get("targets", ()):  # a row has none
                 found[f"{path.stem}/{panel['title']}/{target['refId']}"] = target["expr"]
     return found
 

@@ -42,7 +42,8 @@ def state_record(
     sensor: str = "a", index: int = 59, *, since: int = 0, state: int | None = None, visits: int = 1,
     level: float = 20.0, noise: float = 1.0, probability: float | None = 0.01, generation: int = 0,
     knows_since: bool = True, recent: list[list[float | None]] | None = None, labels: dict[str, Any] | None = None,
-    return_period: float | None = None, learning: int = 0,
+    return_period: float | None = None, learning: int = 0, promised: float | None = 0.5,
+    budget_s: float | None = 604_800.0,
 ) -> StateRecord:  # fmt: skip
     """A record after the reading ``index``; its state began at ``since``."""
     if recent is None:
@@ -55,6 +56,7 @@ def state_record(
         ),
         run_length=RunLength(low=1, median=index - since + 1, high=index + 1),
         change_probability=probability, n_states=1, recent=recent, return_period=return_period, learning=learning,
+        promised=promised, budget_s=budget_s,
     )  # fmt: skip
 
 

@@ -11,7 +11,12 @@ from typing import Any, NamedTuple
 
 from grafana_foundation_sdk.builders import bargauge, dashboard, prometheus, stat, table, timeseries
 from grafana_foundation_sdk.cog.encoder import JSONEncoder
-from grafana_foundation_sdk.models.dashboard import DashboardLinkType, DataSourceRef, VariableRefresh
+from grafana_foundation_sdk.models.dashboard import (
+    DashboardLinkType,
+    DataSourceRef,
+    DataTransformerConfig,
+    VariableRefresh,
+)
 from grafana_foundation_sdk.models.prometheus import PromQueryFormat
 
 FOLDER = Path(__file__).parent / "dashboards"
@@ -74,10 +79,24 @@ def bars(title: str, query: Query, link: Any, unit: str = "percentunit", says: s
     return _filled(panel, title, [query], unit, says, width, 8)
 
 
-def rows(title: str, query: Query, says: str = "", width: int = 12) -> Any:
-    """Labels as they are now."""
+def rows(title: str, *queries: Query, says: str = "", width: int = 12) -> Any:
+    """Labels as they are now, and the values of the queries that have a legend, which is the column's heading."""
     panel = _filled(table.Panel(), title, [], "", says, width, 8)
-    return panel.with_target(query.built(0, True).format(PromQueryFormat.TABLE))
+    for number, query in enumerate(queries):
+        panel = panel.with_target(query.built(number, True).format(PromQueryFormat.TABLE))
+    headings = {
+        f"Value #{chr(ord('A') + number)}": query.legend for number, query in enumerate(queries) if query.legend
+    }
+    if not headings:
+        return panel
+    tidy = {"excludeByName": {"Time": True}, "renameByName": headings}
+    panel = panel.with_transformation(DataTransformerConfig(id_val="merge", options={}))
+    return panel.with_transformation(DataTransformerConfig(id_val="organize", options=tidy))
+
+
+def section(title: str) -> dashboard.Row:
+    """A heading for the panels after it."""
+    return dashboard.Row(title)
 
 
 # Dashboards
@@ -109,7 +128,8 @@ def board(uid: str, title: str, says: str, panels: list[Any], *variables: Any) -
         dashboard.DashboardLink("Dashboards").type(DashboardLinkType.DASHBOARDS).tags([TAG]).keep_time(True)
     )
     for place, panel in enumerate(panels, 1):
-        made = made.with_panel(panel.id(place))
+        add = made.with_row if isinstance(panel, dashboard.Row) else made.with_panel
+        made = add(panel.id(place))
     return made
 
 
@@ -117,6 +137,17 @@ def fleet() -> dashboard.Dashboard:
     """Are there alarms and changes, and where."""
     suspicious = _link("${__field.labels.sensor} on the page", "${page}/?sensor=${__field.labels.sensor:percentencode}")
     changes = 'status=~"provisional|relocated|confirmed|retracted"'
+
+    def ratio(above: str, below: str, span: str) -> str:
+        one, other = (f"sum by (rule) (increase({name}{{JOB}}[{span}]))" for name in (above, below))
+        return f"{one} / ({other} > 0)"
+
+    def per_week(which: str, span: str) -> str:
+        return f"604800 * {ratio(f'ishsmm_alarms_{which}_total', 'ishsmm_observed_seconds_total', span)}"
+
+    # of the rules that have sensors
+    observed = "sum by (rule) (increase(ishsmm_observed_seconds_total{JOB}[7d]))"
+    budget = f"max by (rule) (ishsmm_alarm_budget_per_week{{JOB}}) and on (rule) {observed} > 0"
     return board(
         "fleet",
         "ishsmm: fleet",
@@ -142,19 +173,32 @@ def fleet() -> dashboard.Dashboard:
                 Query('sum(increase(ishsmm_events_total{JOB, status="provisional"}[1h]))'),
                 says="Said for the first time.",
             ),
-            lines(
-                "Alarms: delivered / promised",
-                *(
-                    Query(
-                        f'sum(increase(ishsmm_events_total{{JOB, status="raised"}}[{span}]))'
-                        f" / sum(increase(ishsmm_alarms_promised_total{{JOB}}[{span}]))",
-                        span,
-                    )
-                    for span in ("1h", "1d", "7d")
-                ),
-                unit="none",
-                says="Alarms raised over those that the sensors' budgets allow. Below 1 the promise is kept.",
+            section("Alarms: promised against delivered"),
+            *(
+                lines(
+                    f"Delivered / promised in {span[:-1]} {span[-1]}",
+                    Query(ratio("ishsmm_alarms_raised_total", "ishsmm_alarms_promised_total", span), "{{rule}}"),
+                    says="By rule: alarms raised over those that the sensors' budgets allow for their readings. The "
+                    "promise is kept if this is at most 1 on average; with few alarms it varies widely.",
+                    width=8,
+                )
+                for span in ("1h", "1d", "7d")
             ),
+            rows(
+                "Alarms per sensor-week",
+                Query(budget, "budget"),
+                *(Query(per_week("raised", span), f"delivered, {span}") for span in ("1h", "1d", "7d")),
+                Query(per_week("promised", "7d"), "promised, 7d"),
+                says="By rule. Promised is less than the budget if 1,000 readings of a sensor take longer than the "
+                "time that the budget gives one alarm.",
+            ),
+            lines(
+                "Alarms per sensor-week over 7 days",
+                Query(per_week("raised", "7d"), "{{rule}}"),
+                Query(budget, "{{rule}}: budget"),
+                says="By rule, with the configured budget.",
+            ),
+            section("Alarms, changes and readings"),
             lines(
                 "Alarms raised and cleared",
                 Query(

@@ -109,7 +109,7 @@ class ChangePointNow(msgspec.Struct, frozen=True):
     high: Annotated[Place, Meta(description="95% quantile of where the change is")]
 
 
-class AlarmNow(msgspec.Struct, frozen=True):
+class ChangeNow(msgspec.Struct, frozen=True):
     """A change that was announced."""
 
     id: Annotated[str, Meta(description="of the change in events")]
@@ -117,6 +117,18 @@ class AlarmNow(msgspec.Struct, frozen=True):
     time: str | None
     raised_at: Place
     status: Annotated[str, Meta(description="raised, confirmed or retracted")]
+
+
+class AlarmNow(msgspec.Struct, frozen=True, kw_only=True):
+    """An alarm from its raise to its clear."""
+
+    id: Annotated[str, Meta(description="of the alarm in events")]
+    raised_at: Place
+    is_open: bool
+    cleared: Annotated[str | None, Meta(description="when it was cleared; null: it is open, or that is not known")]
+    return_period: Annotated[float | None, Meta(description="readings, when it was raised")]
+    reasons: list[str]
+    change: Annotated[str | None, Meta(description="the id of the change behind it, if one was announced")]
 
 
 class ForecastNow(msgspec.Struct, frozen=True):
@@ -148,7 +160,19 @@ class SensorPosterior(msgspec.Struct, frozen=True, kw_only=True):
     change_probability: float | None
     n_states: int
     change_points: Annotated[list[ChangePointNow], Meta(description="oldest first; the last ones may still move")]
-    alarms: list[AlarmNow]
+    changes: Annotated[list[ChangeNow], Meta(description="changes that were announced, oldest first")]
+    alarms: Annotated[
+        list[ChangeNow],
+        Meta(description="deprecated: announced changes, as in `changes`", extra_json_schema={"deprecated": True}),
+    ]
+    unusual: Annotated[list[AlarmNow], Meta(description="alarms, oldest first; the last one may be open")]
+    return_period: Annotated[
+        float | None, Meta(description="readings: how seldom the sensor does what its newest reading does")
+    ]
+    learning: Annotated[int | None, Meta(description="readings still to come before its habits are known")]
+    budget_s: Annotated[
+        float | None, Meta(description="seconds: its budget allows one alarm in this time, on average; null: not known")
+    ]
     forecast: ForecastNow | None
     recent: list[list[float | None]]
 

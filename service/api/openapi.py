@@ -16,7 +16,7 @@ from service.view import answers as view
 
 _ANSWERS = (Accepted, Events, Sensors, SensorPosterior, Refusal)
 _OF_THE_VIEW = (
-    view.SensorHistory, view.IncidentList, view.Mutes, view.Done, view.Hello, view.Batch,
+    view.SensorHistory, view.IncidentList, view.Promised, view.Mutes, view.Done, view.Hello, view.Batch,
     view.NewMute, view.NewAcknowledgement, view.NewAcceptance, view.NewName, view.NewSession,
 )  # fmt: skip
 _EXAMPLE = {"sensor": "boiler-1", "time": 1767225600.5, "value": 20.1}
@@ -176,6 +176,11 @@ def _paths_of_the_view() -> dict[str, Any]:
             "summary": "Sensors of a group that changed together, the latest first",
             "parameters": [_option("status", {"enum": list(INCIDENT_STATUSES)}, "of this status only")],
             "responses": _responses(view.IncidentList, 400, 401, 429),
+        }},
+        "/v1/promise": {"get": {
+            "operationId": "getPromise",
+            "summary": "Alarms raised against alarms promised, over the last hour, day and week, by rule",
+            "responses": _responses(view.Promised, 400, 401, 429),
         }},
         "/v1/stream": {"get": {
             "operationId": "getStream",

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 import numpy as np
 
 from service import messages
-from service.api.answers import AlarmNow, ChangePointNow, ForecastNow, SensorEntry, SensorPosterior
+from service.api.answers import AlarmNow, ChangeNow, ChangePointNow, ForecastNow, SensorEntry, SensorPosterior
 from service.api.backend import Busy
 from service.partition import Partition
 from service.readings import rfc3339
@@ -70,6 +70,13 @@ def posterior(track: Track, is_silent: bool) -> SensorPosterior:
     detector = track.detector
     record = track.state_record() if track.index >= 0 else None
     forecast = detector.forecast(_STEPS) if record is not None else None
+    changes = [
+        ChangeNow(
+            messages.event_id(track.sensor, track.generation, change.number), change.index,
+            track.place(change.index).time, track.place(change.raised_at), change.status,
+        )
+        for change in detector.announced_changes
+    ]  # fmt: skip
     return SensorPosterior(
         sensor=track.sensor,
         rule=track.rule.match,
@@ -91,13 +98,25 @@ def posterior(track: Track, is_silent: bool) -> SensorPosterior:
             )
             for change in detector.change_points
         ],
-        alarms=[
+        changes=changes,
+        alarms=changes,
+        unusual=[
             AlarmNow(
-                messages.event_id(track.sensor, track.generation, alarm.number), alarm.index,
-                track.place(alarm.index).time, track.place(alarm.raised_at), alarm.status,
+                id=messages.alarm_id(track.sensor, track.generation, alarm.number),
+                raised_at=track.place(alarm.raised_at),
+                is_open=alarm.cleared_at is None,
+                cleared=None if alarm.cleared_at is None else track.place(alarm.cleared_at).time,
+                return_period=messages.rounded(alarm.return_period),
+                reasons=list(alarm.reasons),
+                change=None
+                if alarm.change < 0
+                else messages.event_id(track.sensor, track.generation, alarm.change),
             )
-            for alarm in detector.announced_changes
+            for alarm in detector.unusual
         ],
+        return_period=None if record is None else record.return_period,
+        learning=detector.rarity.learning,
+        budget_s=track.budget_s,
         forecast=None if forecast is None else ForecastNow(*map(_rows, forecast)),
         recent=[] if record is None else record.recent,
     )  # fmt: skip

@@ -10,12 +10,16 @@ from typing import Any
 
 import msgspec
 
+from service.backtest.replay import Alarm, Change
 from service.backtest.report import (
     ALARM_HEADS,
+    CHANGE_HEADS,
     Step,
     Trial,
     alarm_cells,
+    change_cells,
     comparison,
+    differences,
     headline,
     only_in,
     sensor_line,
@@ -31,7 +35,7 @@ body { font: 15px/1.5 system-ui, sans-serif; color: #222; max-width: 62rem; marg
 h1 { font-size: 1.4rem } h2 { font-size: 1.1rem; margin: 2.5rem 0 .3rem } p { margin: .4rem 0 } img { max-width: 100% }
 table { border-collapse: collapse; margin: .6rem 0; font-size: .9rem }
 th, td { padding: .25rem .8rem .25rem 0; text-align: left; border-bottom: 1px solid #e4e4e4; white-space: nowrap }
-td.what { white-space: normal } tr.retracted td { color: #999 } .note { color: #666 }
+td.what, td.why { white-space: normal } tr.retracted td { color: #999 } .note { color: #666 }
 """
 
 
@@ -62,14 +66,15 @@ def _json(trials: Sequence[Trial], steps: Sequence[Step], source: str, margin: M
     whole["configurations"][0]["pictures"] = pictures
     if len(trials) == 2:
         one, other = trials
-        whole["only_in"] = [
-            [alarm.id for alarm in only_in(one.result, other.result, margin)],
-            [alarm.id for alarm in only_in(other.result, one.result, margin)],
-        ]
+        pairs = ((one.result, other.result), (other.result, one.result))
+        whole["only_in"] = {
+            "alarms": [[alarm.id for alarm in only_in(a.alarms, b.alarms, margin)] for a, b in pairs],
+            "changes": [[change.id for change in only_in(a.changes, b.changes, margin)] for a, b in pairs],
+        }
     whole["thresholds"] = [
         {
             "threshold": step.threshold,
-            "alarms": len(step.trial.result.alarms),
+            "changes": len(step.trial.result.changes),
             "retracted": step.trial.count("retracted"),
             "score": _score(step.trial.score),
         }
@@ -89,6 +94,8 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "first": rfc3339(first),
         "last": rfc3339(last),
         "score": _score(trial.score),
+        "alarm_score": _score(trial.alarm_score),
+        "promise": [one._asdict() for one in result.promise],
         "sensors": [
             {
                 "sensor": sensor.name,
@@ -97,6 +104,8 @@ def _trial(trial: Trial) -> dict[str, Any]:
                 "readings": sensor.readings,
                 "inserted": sensor.inserted,
                 "alarms": [_alarm(alarm) for alarm in sensor.alarms],
+                "promised": sensor.promised,
+                "changes": [_change(change) for change in sensor.changes],
                 "notices": [msgspec.to_builtins(notice) for notice in sensor.notices],
                 "change_points": [point._asdict() for point in sensor.change_points],
             }
@@ -105,10 +114,15 @@ def _trial(trial: Trial) -> dict[str, Any]:
     }
 
 
-def _alarm(alarm: Any) -> dict[str, Any]:
-    plain = msgspec.to_builtins(alarm)
-    times = {"raised_time": rfc3339(alarm.raised_time), "time": rfc3339(alarm.time)}
-    return plain | times | {"delay": alarm.delay, "delay_s": alarm.delay_s}
+def _change(change: Change) -> dict[str, Any]:
+    plain = msgspec.to_builtins(change)
+    times = {"raised_time": rfc3339(change.raised_time), "time": rfc3339(change.time)}
+    return plain | times | {"delay": change.delay, "delay_s": change.delay_s}
+
+
+def _alarm(alarm: Alarm) -> dict[str, Any]:
+    times = {name: getattr(alarm, name) for name in ("raised_time", "time", "cleared_time")}
+    return msgspec.to_builtins(alarm) | {name: None if time is None else rfc3339(time) for name, time in times.items()}
 
 
 def _score(score: Score | None) -> dict[str, Any] | None:
@@ -134,15 +148,17 @@ def _page(trials: Sequence[Trial], steps: Sequence[Step], source: str, margin: M
     if len(trials) == 2:
         parts += _compared(trials[0], trials[1], margin)
     for sensor in trial.result.sensors.values():
-        if sensor.name not in pictures and not sensor.alarms:
+        if sensor.name not in pictures and not sensor.alarms and not sensor.changes:
             continue
         parts.append(f"<h2>{html.escape(sensor.name)}</h2>")
         parts.append(f'<p class="note">{html.escape(sensor_line(sensor))}</p>')
         if sensor.name in pictures:
             parts.append(f'<img src="{html.escape(pictures[sensor.name])}" alt="{html.escape(sensor.name)}">')
         if sensor.alarms:
-            classes = [alarm.status for alarm in sensor.alarms]
-            parts.append(_table(ALARM_HEADS, map(alarm_cells, sensor.alarms), classes))
+            parts.append(_table(ALARM_HEADS, map(alarm_cells, sensor.alarms)))
+        if sensor.changes:
+            classes = [change.status for change in sensor.changes]
+            parts.append(_table(CHANGE_HEADS, map(change_cells, sensor.changes), classes))
     body = "\n".join(parts)
     return (
         f'<!doctype html>\n<html lang="en"><head><meta charset="utf-8"><title>{html.escape(title)}</title>\n'
@@ -153,12 +169,8 @@ def _page(trials: Sequence[Trial], steps: Sequence[Step], source: str, margin: M
 
 def _compared(one: Trial, other: Trial, margin: Margin) -> list[str]:
     parts = [f"<h2>Against {html.escape(other.name)}</h2>", _table(("", one.name, other.name), comparison(one, other))]
-    for trial, rival in ((one, other), (other, one)):
-        alarms = only_in(trial.result, rival.result, margin)
-        parts.append(_paragraph(f"Only with {trial.name}: {len(alarms)}"))
-        if alarms:
-            rows = [(alarm.sensor, *alarm_cells(alarm)) for alarm in alarms]
-            parts.append(_table(("sensor", *ALARM_HEADS), rows, [alarm.status for alarm in alarms]))
+    for name, how_many, heads, lines in differences(one, other, margin):
+        parts += [_paragraph(f"Only with {name}: {how_many}"), _table(heads, lines)]
     return parts
 
 
@@ -171,7 +183,7 @@ def _table(heads: Sequence[str], rows: Iterable[Sequence[str]], classes: Sequenc
     for number, row in enumerate(rows):
         opening = "<tr>" if classes is None else f'<tr class="{classes[number]}">'
         cells = "".join(
-            f"<td{' class=' + chr(34) + 'what' + chr(34) if head == 'what' else ''}>{html.escape(cell)}</td>"
+            f"<td{f' class={chr(34)}{head}{chr(34)}' if head in ('what', 'why') else ''}>{html.escape(cell)}</td>"
             for head, cell in zip(heads, row, strict=True)
         )
         lines.append(f"{opening}{cells}</tr>")

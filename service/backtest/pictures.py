@@ -24,11 +24,12 @@ def draw(
     labels: dict[str, list[int]],
     progress: Callable[[int, int], None] = lambda done, total: None,
 ) -> dict[str, str]:
-    """Write pictures of the sensors with the most alarms; returns file names by sensor. ``labels``: known changes."""
+    """Write pictures of the sensors with the most alarms, then changes; returns file names by sensor. ``labels``: known
+    changes."""
     if most == 0:
         return {}
     plots = _plots()
-    ranked = sorted(result.sensors.values(), key=lambda one: (-len(one.alarms), one.name))
+    ranked = sorted(result.sensors.values(), key=lambda one: (-len(one.alarms), -len(one.changes), one.name))
     chosen = {one.name for one in ranked[:most]}
     names: dict[str, str] = {}
     for sensor in result.sensors.values():
@@ -60,7 +61,8 @@ def _stream(plots: Any, sensor: Followed, labels: Sequence[int]) -> Any:
         values=values,
         change_points=sensor.change_points,
         alarms=[
-            hs.Alarm(number, alarm.index, alarm.raised_at, alarm.status) for number, alarm in enumerate(sensor.alarms)
+            hs.AnnouncedChange(number, alarm.index, alarm.raised_at, "raised")
+            for number, alarm in enumerate(sensor.alarms)
         ],
         name=sensor.name,
         labels=names,

@@ -36,31 +36,57 @@ _RECORDS_AT_ONCE = 5000
 _KEEP = 10_000
 
 
-class Alarm(msgspec.Struct, kw_only=True):
-    """A change that would have been announced, as it was last spoken of. Indices count the sensor's observations."""
+class Change(msgspec.Struct, kw_only=True):
+    """A change that would have been announced, as it was last published. Indices count the sensor's observations."""
 
     id: str
     sensor: str
-    raised_at: int
+    raised_at: int  # where it was announced
     raised_time: int  # microseconds since the epoch
     index: int  # first observation after the change
     time: int
     low: int
     high: int
-    probability: float | None  # when it was raised
+    probability: float | None  # when it was announced
     status: str  # provisional, confirmed, retracted
     summary: str
     unit: str
 
     @property
     def delay(self) -> int:
-        """Observations from the change to the alarm."""
+        """Observations from the change to its announcement."""
         return self.raised_at - self.index
 
     @property
     def delay_s(self) -> float:
         """The same in seconds of the readings' own clock."""
         return (self.raised_time - self.time) / 1e6
+
+
+class Alarm(msgspec.Struct, kw_only=True):
+    """An alarm that would have been raised. Indices count the sensor's observations, times are in microseconds."""
+
+    id: str
+    sensor: str
+    raised_at: int
+    raised_time: int
+    index: int  # where it began
+    time: int
+    cleared_at: int | None = None  # None: open at the end
+    cleared_time: int | None = None
+    return_period: float | None
+    frequency: str
+    reasons: list[str]
+
+
+class Promised(NamedTuple):
+    """Alarms of the sensors of a rule against what its budget allows."""
+
+    rule: str
+    budget: str
+    sensors: int
+    raised: int
+    promised: float
 
 
 class Level(NamedTuple):
@@ -80,7 +106,9 @@ class Followed:
     values: array[float] = field(default_factory=lambda: array("d"))  # as its detector took them, channel by channel
     channels: int = 1
     inserted: int = 0
+    changes: list[Change] = field(default_factory=list)
     alarms: list[Alarm] = field(default_factory=list)
+    promised: float = 0.0  # alarms that its budget allows for its readings
     notices: list[messages.Notice] = field(default_factory=list)
     levels: list[Level] = field(default_factory=list)
     change_points: tuple[hs.ChangePoint, ...] = ()  # as believed at the end, announced or not
@@ -107,12 +135,34 @@ class Replayed:
         return sum(sensor.readings for sensor in self.sensors.values())
 
     @property
+    def changes(self) -> list[Change]:
+        """Of all sensors, in the order in which they were announced."""
+        return sorted(
+            (change for sensor in self.sensors.values() for change in sensor.changes),
+            key=lambda change: (change.raised_time, change.sensor),
+        )
+
+    @property
     def alarms(self) -> list[Alarm]:
         """Of all sensors, in the order in which they were raised."""
         return sorted(
             (alarm for sensor in self.sensors.values() for alarm in sensor.alarms),
             key=lambda alarm: (alarm.raised_time, alarm.sensor),
         )
+
+    @property
+    def promise(self) -> list[Promised]:
+        """Alarms raised against alarms promised, of each rule that has sensors."""
+        by_rule: dict[str, list[Followed]] = {}
+        for sensor in self.sensors.values():
+            by_rule.setdefault(sensor.rule.match, []).append(sensor)
+        return [
+            Promised(
+                match, found[0].rule.alarms.per_sensor or "", len(found), sum(len(one.alarms) for one in found),
+                sum(one.promised for one in found),
+            )
+            for match, found in by_rule.items()
+        ]  # fmt: skip
 
     @property
     def span(self) -> tuple[int, int]:
@@ -154,6 +204,7 @@ class _Recording(Partition):
         """Note what the detectors say at the end."""
         for sensor, track in self._tracks.items():
             self.followed[sensor].inserted = track.inserted
+            self.followed[sensor].promised = track.promised
             self.followed[sensor].change_points = track.detector.change_points
 
 
@@ -278,26 +329,42 @@ def _note(result: Replayed, output: Output) -> None:
     result.events.append(output.value)
     if isinstance(message, messages.Notice):
         sensor.notices.append(message)
-    elif isinstance(message, messages.ChangeEvent):
+    elif isinstance(message, messages.AlarmEvent):
+        _note_alarm(sensor, message)
+    else:
         _note_change(sensor, message)
 
 
 def _note_change(sensor: Followed, event: messages.ChangeEvent) -> None:
     if event.revision == 0:
-        made = Alarm(
+        made = Change(
             id=event.id, sensor=event.sensor, raised_at=event.at.index, raised_time=sensor.times[event.at.index],
             index=event.index, time=0, low=0, high=0, probability=event.probability, status="", summary="",
             unit=str(sensor.rule.labels.get("unit", "")),
         )  # fmt: skip
-        sensor.alarms.append(made)
-    alarm = next(one for one in reversed(sensor.alarms) if one.id == event.id)
-    alarm.index, alarm.low, alarm.high = event.index, event.low.index, event.high.index
-    alarm.time = sensor.times[event.index]
+        sensor.changes.append(made)
+    change = next(one for one in reversed(sensor.changes) if one.id == event.id)
+    change.index, change.low, change.high = event.index, event.low.index, event.high.index
+    change.time = sensor.times[event.index]
     if event.status == "retracted":
-        alarm.status = event.status
-        return  # what was said before it was taken back is what people saw
-    alarm.summary = event.summary
-    alarm.status = "provisional" if event.status == "relocated" and alarm.status != "confirmed" else event.status
+        change.status = event.status
+        return  # the summary from before it was retracted is what people saw
+    change.summary = event.summary
+    change.status = "provisional" if event.status == "relocated" and change.status != "confirmed" else event.status
+
+
+def _note_alarm(sensor: Followed, event: messages.AlarmEvent) -> None:
+    at, time = event.at.index, sensor.times[event.at.index]
+    if event.status == "raised":
+        made = Alarm(
+            id=event.id, sensor=event.sensor, raised_at=at, raised_time=time, index=event.index,
+            time=sensor.times[event.index], return_period=event.return_period, frequency=event.frequency,
+            reasons=list(event.reasons),
+        )  # fmt: skip
+        sensor.alarms.append(made)
+    else:
+        alarm = next(one for one in reversed(sensor.alarms) if one.id == event.id)
+        alarm.cleared_at, alarm.cleared_time = at, time
 
 
 def _moment(event: bytes) -> str:

@@ -2,38 +2,39 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from rich.console import Console
 from rich.table import Table
 
-from service.backtest.replay import Alarm, Followed, Replayed
+from service.backtest.replay import Alarm, Change, Followed, Replayed
 from service.scoring import Margin, Score
 from service.tail import percent
 from service.terminal import lasting, moment, rate, several, share, show, table, two_digits
+from service.wording import reason_words
 
 MOST_SENSORS = 20
-_THEN = {"provisional": "open", "confirmed": "confirmed", "retracted": "taken back"}
 
 
 @dataclass
 class Trial:
-    """A configuration, what it would have done, and what that is worth where there are labels."""
+    """A configuration, what it would have done, and what that is worth if there are labels."""
 
     name: str
     result: Replayed
-    score: Score | None
+    score: Score | None  # of changes
+    alarm_score: Score | None = None
 
     @property
-    def a_day(self) -> float | None:
-        """Alarms a day."""
-        return len(self.result.alarms) / self.result.days if self.result.days > 0 else None
+    def per_day(self) -> float | None:
+        """Changes per day."""
+        return len(self.result.changes) / self.result.days if self.result.days > 0 else None
 
     def count(self, status: str) -> int:
-        """Alarms that ended as ``status``."""
-        return sum(alarm.status == status for alarm in self.result.alarms)
+        """Changes that ended as ``status``."""
+        return sum(change.status == status for change in self.result.changes)
 
 
 class Step(NamedTuple):
@@ -44,21 +45,27 @@ class Step(NamedTuple):
 
 
 def print_trial(out: Console, trial: Trial, source: str, every_sensor: bool) -> None:
-    """A table for each sensor with alarms, then the totals."""
+    """Tables of alarms and changes for each sensor that has some, then the totals."""
     out.print(headline(trial, source), soft_wrap=True)
     for reason, example in trial.result.first_refused.items():
         out.print(f"  {reason}, first at {example}", soft_wrap=True)
-    told = [sensor for sensor in trial.result.sensors.values() if sensor.alarms or sensor.notices]
+    told = [one for one in trial.result.sensors.values() if one.alarms or one.changes or one.notices]
     shown = told if every_sensor else told[:MOST_SENSORS]
     for sensor in shown:
         out.print()
         out.print(sensor_line(sensor), soft_wrap=True)
         if sensor.alarms:
-            show(out, _alarm_table(sensor.alarms))
+            show(out, _table(ALARM_HEADS, map(alarm_cells, sensor.alarms)))
+        if sensor.alarms and sensor.changes:
+            out.print()
+        if sensor.changes:
+            show(out, _table(CHANGE_HEADS, map(change_cells, sensor.changes), _dimmed(sensor.changes)))
         for notice in sensor.notices:
             out.print(f"{_short(notice.time)}  {notice.kind.replace('_', ' ')}: {notice.why}", soft_wrap=True)
     if len(told) > len(shown):
-        out.print(f"\n... and {several(len(told) - len(shown), 'sensor')} more with alarms: --all shows them")
+        out.print(
+            f"\n... and {several(len(told) - len(shown), 'sensor')} more with alarms or changes: --all shows them"
+        )
     out.print()
     for line in totals(trial):
         out.print(line, soft_wrap=True)
@@ -88,62 +95,81 @@ def sensor_line(sensor: Followed) -> str:
     model = sensor.rule.model if isinstance(sensor.rule.model, str) else sensor.rule.model.kind
     return (
         f"{sensor.name}: {several(sensor.readings, 'reading')}, rule {sensor.rule.match}, model {model}, "
-        f"alarm above {sensor.rule.policy().threshold:.6g}"
+        f"alarms {sensor.rule.alarms.per_sensor}, changes above {sensor.rule.policy().threshold:.6g}"
     )
 
 
-ALARM_HEADS = ("raised", "change", "after", "what", "probability", "then")
+ALARM_HEADS = ("alarm raised", "cleared", "how often", "why")
+CHANGE_HEADS = ("change announced", "change", "after", "what", "probability", "status")
+_LEFT = ("sensor", "alarm raised", "cleared", "how often", "change announced", "change", "status")
+_WRAPS = ("what", "why")
 
 
 def alarm_cells(alarm: Alarm) -> tuple[str, ...]:
     """A line about an alarm."""
-    unit = f" {alarm.unit}" if alarm.unit and "->" in alarm.summary and "," not in alarm.summary else ""
-    after = several(alarm.delay, "reading") + (f", {lasting(alarm.delay_s)}" if alarm.delay_s > 0 else "")
+    cleared = "open at the end" if alarm.cleared_time is None else moment(alarm.cleared_time)
+    return moment(alarm.raised_time), cleared, alarm.frequency or "-", reason_words(alarm.reasons)
+
+
+def change_cells(change: Change) -> tuple[str, ...]:
+    """A line about a change."""
+    unit = f" {change.unit}" if change.unit and "->" in change.summary and "," not in change.summary else ""
+    after = several(change.delay, "reading") + (f", {lasting(change.delay_s)}" if change.delay_s > 0 else "")
     return (
-        moment(alarm.raised_time), moment(alarm.time), after, alarm.summary + unit,
-        "-" if alarm.probability is None else percent(alarm.probability), _THEN[alarm.status],
+        moment(change.raised_time), moment(change.time), after, change.summary + unit,
+        "-" if change.probability is None else percent(change.probability), change.status,
     )  # fmt: skip
 
 
-def _alarm_table(alarms: Sequence[Alarm]) -> Table:
-    made = table(*ALARM_HEADS, left=("raised", "change", "then"), wraps=("what",))
-    for alarm in alarms:
-        made.add_row(*alarm_cells(alarm), style="dim" if alarm.status == "retracted" else None)
+def _dimmed(changes: Sequence[Change]) -> list[bool]:
+    return [change.status == "retracted" for change in changes]
+
+
+def _table(heads: Sequence[str], lines: Iterable[Sequence[str]], dimmed: Sequence[bool] = ()) -> Table:
+    made = table(*heads, left=_LEFT, wraps=_WRAPS)
+    for number, line in enumerate(lines):
+        made.add_row(*line, style="dim" if dimmed and dimmed[number] else None)
     return made
 
 
 def totals(trial: Trial) -> list[str]:
-    """Alarms in all, and how good they are."""
-    result, alarms = trial.result, trial.result.alarms
-    fates = [
-        f"{trial.count(status):,} {_THEN[status]}"
-        for status in ("confirmed", "retracted", "provisional")
-        if trial.count(status)
-    ]
-    rates = []
-    if trial.a_day is not None:
-        rates.append(f"{rate(trial.a_day)} a day")
-    if result.readings:
-        rates.append(f"{rate(1000.0 * len(alarms) / result.readings)} in 1,000 readings")
-    said = f"{several(len(alarms), 'alarm')}{': ' if fates else ''}{', '.join(fates)}"
-    lines = ["; ".join([said, *([", ".join(rates)] if rates else [])])]
-    if trial.score is not None:
-        lines += score_lines(trial.score)
-    return lines
-
-
-def score_lines(score: Score) -> list[str]:
-    """A score in words."""
-    delay = "" if score.median_delay is None else f"; median delay {delay_words(score)}"
-    false = "" if score.false_a_day is None else f", {rate(score.false_a_day)} a day"
+    """Alarms against the promise, changes in all, and how good both are."""
+    result, changes = trial.result, trial.result.changes
     lines = [
-        f"{score.hits} of {several(score.labels, 'label')} found (recall {share(score.recall)}); {score.false} of "
-        f"{several(score.alarms, 'alarm')} false (precision {share(score.precision)}{false}); "
-        f"F1 {two_digits(score.f1)}{delay}"
+        f"{several(one.raised, 'alarm')} raised, {rate(one.promised)} promised (rule {one.rule}, budget {one.budget}, "
+        f"{several(one.sensors, 'sensor')})"
+        for one in result.promise
     ]
-    if score.left_out:
-        lines.append(f"note: {several(score.left_out, 'label')} left out: no reading of that sensor at that time")
+    fates = [f"{trial.count(status):,} {status}" for status in _STATUSES if trial.count(status)]
+    rates = []
+    if trial.per_day is not None:
+        rates.append(f"{rate(trial.per_day)} per day")
+    if result.readings:
+        rates.append(f"{rate(1000.0 * len(changes) / result.readings)} per 1,000 readings")
+    said = f"{several(len(changes), 'change')}{': ' if fates else ''}{', '.join(fates)}"
+    lines.append("; ".join([said, *([", ".join(rates)] if rates else [])]))
+    if trial.alarm_score is not None:
+        lines.append(score_words(trial.alarm_score, "alarm"))
+    if trial.score is not None:
+        lines.append(score_words(trial.score, "change"))
+        if trial.score.left_out:
+            left_out = several(trial.score.left_out, "label")
+            lines.append(f"note: {left_out} left out: no reading of that sensor at that time")
     return lines
+
+
+_STATUSES = ("confirmed", "retracted", "provisional")
+
+
+def score_words(score: Score, noun: str) -> str:
+    """A score in words; ``noun``: what was scored."""
+    delay = "" if score.median_delay is None else f"; median delay {delay_words(score)}"
+    false = "" if score.false_a_day is None else f", {rate(score.false_a_day)} per day"
+    return (
+        f"{noun}s: {score.hits} of {several(score.labels, 'label')} found (recall {share(score.recall)}); "
+        f"{score.false} of {several(score.found, noun)} false (precision {share(score.precision)}{false}); "
+        f"F1 {two_digits(score.f1)}{delay}"
+    )
 
 
 def delay_words(score: Score) -> str:
@@ -161,8 +187,8 @@ def _short(time: str) -> str:
 
 
 def sweep_heads(has_labels: bool) -> tuple[str, ...]:
-    """The columns of a sweep."""
-    return ("threshold", "alarms", "a day", "taken back") + (
+    """The columns of a sweep, which is about changes: alarms do not depend on the threshold."""
+    return ("threshold", "changes", "per day", "retracted") + (
         ("false", "hits", "recall", "precision", "F1", "median delay") if has_labels else ()
     )
 
@@ -170,9 +196,8 @@ def sweep_heads(has_labels: bool) -> tuple[str, ...]:
 def sweep_cells(step: Step) -> tuple[str, ...]:
     """A line of a sweep."""
     trial, score = step.trial, step.trial.score
-    alarms = len(trial.result.alarms)
     cells: tuple[str, ...] = (
-        f"{step.threshold:.6g}", f"{alarms:,}", rate(alarms / trial.result.days) if trial.result.days else "-",
+        f"{step.threshold:.6g}", f"{len(trial.result.changes):,}", rate(trial.per_day),
         f"{trial.count('retracted'):,}",
     )  # fmt: skip
     if score is not None:
@@ -195,29 +220,26 @@ def print_sweep(out: Console, steps: Sequence[Step]) -> None:
 # Two configurations
 
 
-def only_in(one: Replayed, other: Replayed, margin: Margin) -> list[Alarm]:
-    """Alarms of one whose change the other does not tell of within the margin."""
+_Found = TypeVar("_Found", Alarm, Change)
+
+
+def only_in(one: Sequence[_Found], other: Sequence[_Found], margin: Margin) -> list[_Found]:
+    """Return the alarms or changes of one configuration that the other does not have within the margin."""
+    rivals: dict[str, list[_Found]] = {}
+    for rival in other:
+        rivals.setdefault(rival.sensor, []).append(rival)
     found = []
-    for sensor in one.sensors.values():
-        compared = other.sensors.get(sensor.name)
-        taken: set[str] = set()
-        for alarm in sensor.alarms:
-            near = next(
-                (
-                    rival
-                    for rival in (compared.alarms if compared else ())
-                    if rival.id not in taken and _distance(alarm, rival, margin) <= margin.size
-                ),
-                None,
-            )
-            if near is None:
-                found.append(alarm)
-            else:
-                taken.add(near.id)
+    for mine in one:
+        free = rivals.get(mine.sensor, [])
+        near = next((rival for rival in free if _distance(mine, rival, margin) <= margin.size), None)
+        if near is None:
+            found.append(mine)
+        else:
+            free.remove(near)
     return found
 
 
-def _distance(one: Alarm, other: Alarm, margin: Margin) -> float:
+def _distance(one: Alarm | Change, other: Alarm | Change, margin: Margin) -> float:
     return abs(one.time - other.time) / 1e6 if margin.in_seconds else abs(one.index - other.index)
 
 
@@ -228,25 +250,32 @@ def comparison(one: Trial, other: Trial) -> list[tuple[str, str, str]]:
     def add(name: str, words: Callable[[Trial], str]) -> None:
         lines.append((name, words(one), words(other)))
 
-    add("alarms", lambda trial: f"{len(trial.result.alarms):,}")
-    add("  confirmed", lambda trial: f"{trial.count('confirmed'):,}")
-    add("  taken back", lambda trial: f"{trial.count('retracted'):,}")
-    add("  open", lambda trial: f"{trial.count('provisional'):,}")
-    add("alarms a day", lambda trial: rate(trial.a_day))
-    if one.score is None:
-        add("median delay", lambda trial: _median_words([alarm.delay for alarm in trial.result.alarms]))
-        return lines
-
-    def add_score(name: str, words: Callable[[Score], str]) -> None:
-        add(name, lambda trial: "-" if trial.score is None else words(trial.score))
-
-    add_score("labels found", lambda score: f"{score.hits} of {score.labels}")
-    add_score("false alarms", lambda score: f"{score.false:,}")
-    add_score("recall", lambda score: share(score.recall))
-    add_score("precision", lambda score: share(score.precision))
-    add_score("F1", lambda score: two_digits(score.f1))
-    add_score("median delay", delay_words)
+    add("alarms raised", lambda trial: f"{len(trial.result.alarms):,}")
+    add("alarms promised", lambda trial: rate(sum(rule.promised for rule in trial.result.promise)))
+    if one.alarm_score is not None:
+        _add_score(add, "alarm_score", "false alarms")
+    add("changes", lambda trial: f"{len(trial.result.changes):,}")
+    for status in _STATUSES:
+        add(f"  {status}", lambda trial, status=status: f"{trial.count(status):,}")  # type: ignore[misc]
+    add("changes per day", lambda trial: rate(trial.per_day))
+    if one.score is not None:
+        _add_score(add, "score", "false changes")
+    else:
+        add("median delay", lambda trial: _median_words([change.delay for change in trial.result.changes]))
     return lines
+
+
+def _add_score(add: Callable[[str, Callable[[Trial], str]], None], name: str, false: str) -> None:
+    """Add the lines of the score of a trial under this name."""
+    for words, said in (
+        ("labels found", lambda score: f"{score.hits} of {score.labels}"),
+        (false, lambda score: f"{score.false:,}"),
+        ("recall", lambda score: share(score.recall)),
+        ("precision", lambda score: share(score.precision)),
+        ("F1", lambda score: two_digits(score.f1)),
+        ("median delay", delay_words),
+    ):
+        add(f"  {words}", lambda trial, said=said: said(getattr(trial, name)))  # type: ignore[misc]
 
 
 def _median_words(delays: Sequence[int]) -> str:
@@ -254,22 +283,39 @@ def _median_words(delays: Sequence[int]) -> str:
 
 
 def print_comparison(out: Console, one: Trial, other: Trial, margin: Margin, most: int | None = 40) -> None:
-    """Two configurations side by side, and what only one of them raises."""
+    """Two configurations side by side, and the alarms and changes that only one of them has."""
     made = table("", one.name, other.name, left=("",))
     for line in comparison(one, other):
         made.add_row(*line)
     out.print()
     show(out, made)
-    differences = [(one, only_in(one.result, other.result, margin)), (other, only_in(other.result, one.result, margin))]
-    if not any(alarms for _, alarms in differences):
-        out.print(f"\nboth raise alarms for the same changes, within {margin}")
-    for trial, alarms in differences:
-        if not alarms:
-            continue
-        out.print(f"\nonly with {trial.name}: {several(len(alarms), 'alarm')}", soft_wrap=True)
-        listed = table("sensor", *ALARM_HEADS, left=("sensor", "raised", "change", "then"), wraps=("what",))
-        for alarm in alarms[:most]:
-            listed.add_row(alarm.sensor, *alarm_cells(alarm))
-        show(out, listed)
-        if most is not None and len(alarms) > most:
-            out.print(f"... and {len(alarms) - most:,} more: --all shows them")
+    found = differences(one, other, margin)
+    if not found:
+        out.print(f"\nboth have the same alarms and changes, within {margin}")
+    for name, count, heads, lines in found:
+        out.print(f"\nonly with {name}: {count}", soft_wrap=True)
+        show(out, _table(heads, lines[:most]))
+        if most is not None and len(lines) > most:
+            out.print(f"... and {len(lines) - most:,} more: --all shows them")
+
+
+class Difference(NamedTuple):
+    """Alarms, or changes, that only one configuration has, as a table."""
+
+    name: str  # of the configuration
+    how_many: str
+    heads: tuple[str, ...]
+    lines: list[tuple[str, ...]]
+
+
+def differences(one: Trial, other: Trial, margin: Margin) -> list[Difference]:
+    """Return the alarms and the changes that only one of two configurations has."""
+    found = []
+    for trial, rival in ((one, other), (other, one)):
+        alarms = only_in(trial.result.alarms, rival.result.alarms, margin)
+        lines = [(alarm.sensor, *alarm_cells(alarm)) for alarm in alarms]
+        found.append(Difference(trial.name, several(len(lines), "alarm"), ("sensor", *ALARM_HEADS), lines))
+        changes = only_in(trial.result.changes, rival.result.changes, margin)
+        lines = [(change.sensor, *change_cells(change)) for change in changes]
+        found.append(Difference(trial.name, several(len(lines), "change"), ("sensor", *CHANGE_HEADS), lines))
+    return [difference for difference in found if difference.lines]

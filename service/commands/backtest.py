@@ -1,4 +1,4 @@
-"""``ishsmm-stream backtest``: what a configuration would have raised on readings that are there already."""
+"""``ishsmm-stream backtest``: the alarms and changes of a configuration on readings that are there already."""
 
 from __future__ import annotations
 
@@ -32,7 +32,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     judging.add_argument(
         "--margin", default="10", metavar="SIZE", help="how far off is still right: readings, or 30s, 5min, 2h (10)"
     )
-    judging.add_argument("--thresholds", metavar="P,P,...", help="also with each of these in place of the rules' own")
+    judging.add_argument(
+        "--alarm-margin", metavar="SIZE", help="how long after a label an alarm may begin (ten times --margin)"
+    )
+    judging.add_argument(
+        "--thresholds", metavar="P,P,...", help="count changes with each of these in place of the rules' thresholds"
+    )
     judging.add_argument("--compare", type=Path, metavar="FILE", help="another configuration, side by side")
     output = parser.add_argument_group("output")
     output.add_argument("--out", type=Path, metavar="FOLDER", help="events, report.json, and a page with pictures")
@@ -52,6 +57,9 @@ def run(arguments: argparse.Namespace) -> int:
     settings = load(arguments.config, os.environ)
     settings.check()
     margin = scoring.read_margin(arguments.margin)
+    late = margin._replace(size=10.0 * margin.size)
+    if arguments.alarm_margin is not None:
+        late = scoring.read_margin(arguments.alarm_margin, "--alarm-margin")
     labels = scoring.read_labels(arguments.labels) if arguments.labels else None
     thresholds = _thresholds(arguments.thresholds)
     compared = load(arguments.compare, os.environ) if arguments.compare else None
@@ -61,7 +69,7 @@ def run(arguments: argparse.Namespace) -> int:
         raise ValueError(f"--pictures takes a number from 0, got {arguments.pictures}")
     if arguments.out is not None:
         arguments.out.mkdir(parents=True, exist_ok=True)
-    tries = _Tries(arguments, labels, margin)
+    tries = _Tries(arguments, labels, margin, late)
 
     name = arguments.config.name if arguments.config else "the defaults"
     source = tries.source(settings)
@@ -90,11 +98,11 @@ class _Source(NamedTuple):
 class _Tries:
     """Runs configurations on the source that the line names."""
 
-    def __init__(self, arguments: argparse.Namespace, labels: Labels | None, margin: Margin) -> None:
+    def __init__(self, arguments: argparse.Namespace, labels: Labels | None, margin: Margin, late: Margin) -> None:
         if arguments.file is not None and arguments.topic is not None:
             raise ValueError("--file and --topic are given: keep one of them")
         self._arguments = arguments
-        self._labels, self._margin = labels, margin
+        self._labels, self._margin, self._late = labels, margin, late
 
     def take(self, name: str, settings: Settings) -> Trial:
         from service import scoring
@@ -107,12 +115,16 @@ class _Tries:
             result = replay(
                 settings, source.records, source.decode, through_readings=source.through_readings, progress=progress
             )
-        score = None
-        if self._labels is not None:
-            alarms = {sensor.name: sensor.alarms for sensor in result.sensors.values()}
-            times = {sensor.name: sensor.times for sensor in result.sensors.values()}
-            score = scoring.score(alarms, times, self._labels, self._margin, result.days)
-        return report.Trial(name, result, score)
+        if self._labels is None:
+            return report.Trial(name, result, None)
+        sensors = result.sensors.values()
+        times = {sensor.name: sensor.times for sensor in sensors}
+        changes = {sensor.name: sensor.changes for sensor in sensors}
+        alarms = {sensor.name: sensor.alarms for sensor in sensors}
+        return report.Trial(
+            name, result, scoring.score(changes, times, self._labels, self._margin, result.days),
+            scoring.score(alarms, times, self._labels, self._margin, result.days, self._late),
+        )  # fmt: skip
 
     def source(self, settings: Settings) -> _Source:
         """What is replayed, as the configuration reads it."""

@@ -21,7 +21,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Declare the command's arguments."""
     parser.add_argument("sensor", metavar="SENSOR", help="its name")
     parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file; variables ISHSMM_... come on top of it")
-    parser.add_argument("--all", action="store_true", help="every change point and alarm that is remembered")
+    parser.add_argument("--all", action="store_true", help="every change point, change and alarm that is remembered")
     parser.add_argument("--json", action="store_true", help="the whole answer as one JSON object")
 
 
@@ -48,6 +48,7 @@ def show(out: Console, found: Inspection, most: int | None) -> None:
     from service.tail import percent
     from service.terminal import show as show_table
     from service.terminal import table
+    from service.wording import reason_words
 
     for name, text in described(found):
         out.print(f"{name:<15}{text}", soft_wrap=True)
@@ -65,18 +66,30 @@ def show(out: Console, found: Inspection, most: int | None) -> None:
         show_table(out, points)
     else:
         out.print("no change points with a probability of 50 % or more")
-    if now.alarms:
+    if now.changes:
         out.print()
-        alarms = table("alarm", "raised at", "time", "change at", "status", left=("alarm", "time", "status"))
-        for alarm in now.alarms[-(most or 10**9) :]:
-            raised = alarm.raised_at
-            alarms.add_row(alarm.id, str(raised.index), _time(found, raised), str(alarm.index), alarm.status)
+        changes = table("change", "announced at", "time", "change at", "status", left=("change", "time", "status"))
+        for change in now.changes[-(most or 10**9) :]:
+            at = change.raised_at
+            changes.add_row(change.id, str(at.index), _time(found, at), str(change.index), change.status)
+        show_table(out, changes)
+    if now.unusual:
+        out.print()
+        heads = ("alarm", "raised at", "time", "how often", "reasons", "status")
+        alarms = table(*heads, left=("alarm", "time", "reasons", "status"))
+        for alarm in now.unusual[-(most or 10**9) :]:
+            cleared = "open" if alarm.is_open else f"cleared {_short(alarm.cleared)}".removesuffix(" -")
+            alarms.add_row(
+                alarm.id, str(alarm.raised_at.index), _time(found, alarm.raised_at), rarity_words(alarm.return_period),
+                reason_words(alarm.reasons), cleared,
+            )  # fmt: skip
         show_table(out, alarms)
 
 
 def described(found: Inspection) -> list[tuple[str, str]]:
     """Names and what is known under them."""
     from service.tail import percent
+    from service.wording import reason_words
 
     now = found.posterior
     unit = f" {now.labels['unit']}" if "unit" in now.labels else ""
@@ -106,13 +119,25 @@ def described(found: Inspection) -> list[tuple[str, str]]:
         ]
     elif now.index is not None:
         lines.append(("state", "none yet: the season is being learned"))
+    alarm = next((one for one in now.unusual if one.is_open), None)
+    if alarm is not None:
+        rarity = f"{reason_words(alarm.reasons)}, {rarity_words(alarm.return_period)}"
+        lines.append(("open alarm", f"{rarity}, since {_time(found, alarm.raised_at)}, index {alarm.raised_at.index}"))
+    if now.learning:
+        lines.append(("unusual now", f"not known yet: {now.learning:,} readings are still to come"))
+    else:
+        lines.append(("unusual now", rarity_words(now.return_period)))
     if now.forecast is not None:
         lines.append(("forecast", _forecast(found, unit)))
     if found.transform != "none":
         lines.append(("transform", f"{found.transform}: the numbers above are after it"))
     set_ = ", ".join(f"{key} {value}" for key, value in found.settings.items() if value is not None)
     lines += [
-        ("rule", f"{found.rule}: model {found.model}, alarm above {found.alarm_threshold:.6g}; {set_}"),
+        (
+            "rule",
+            f"{found.rule}: model {found.model}, alarms {found.budget}, changes above {found.alarm_threshold:.6g}; "
+            f"{set_}",
+        ),
         ("state saved", _saved(found)),
     ]
     if not found.keeps_state:
@@ -124,6 +149,18 @@ def described(found: Inspection) -> list[tuple[str, str]]:
             )
         )
     return lines
+
+
+def rarity_words(period: float | None) -> str:
+    """Return how seldom a sensor does something, from its return period in readings.
+
+    >>> rarity_words(1234.5), rarity_words(3.2e6), rarity_words(20.0), rarity_words(None)
+    ('1 in 1,200 readings', '1 in 3,200,000 readings', 'usual', '-')
+    """
+    if period is None:
+        return "-"
+    # the service does not tell more frequent behaviour apart either
+    return f"1 in {float(f'{period:.2g}'):,.0f} readings" if period > 100.0 else "usual"
 
 
 def _saved(found: Inspection) -> str:

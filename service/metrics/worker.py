@@ -15,7 +15,7 @@ from service.metrics.lag import Lags, LagSeries
 from service.metrics.sensors import STATUSES, SensorSeries, read_status
 from service.partition import Counts, Output, Partition
 from service.readings import REASONS
-from service.settings import Rule, Settings
+from service.settings import Settings
 
 RESULTS = ("accepted", "rejected", "forwarded")
 
@@ -81,6 +81,14 @@ class Metrics:
             "rule",
         )
         self.raised = counter("ishsmm_alarms_raised_total", "Alarms raised, by rule, committed", "rule")
+        self.observed = counter(
+            "ishsmm_observed_seconds_total",
+            "Time that sensors were read: readings times their mean interval, by rule, committed",
+            "rule",
+        )
+        self.budget = gauge(
+            "ishsmm_alarm_budget_per_week", "Alarms per sensor-week that the configuration allows, by rule", "rule"
+        )
         self.states = counter("ishsmm_states_total", "State records published, committed")
         self.snapshots = counter("ishsmm_snapshots_total", "States of sensors written to the changelog")
         self.changelog_bytes = counter("ishsmm_changelog_bytes_total", "Bytes of these states")
@@ -136,9 +144,10 @@ class Metrics:
         self._results = {name: self.readings.labels(name) for name in RESULTS}
         self._reasons = {name: self.dead_letters.labels(name) for name in REASONS}
         self._statuses = {name: self.events.labels(name) for name in STATUSES}
-        for rule in (*settings.rules, Rule()):
-            self.promised.labels(rule.match)
-            self.raised.labels(rule.match)
+        for rule in reversed(settings.rules_in_force):  # of two with one pattern the first is used
+            for by_rule in (self.promised, self.raised, self.observed):
+                by_rule.labels(rule.match)
+            self.budget.labels(rule.match).set(rule.alarms.budget.per_week)
 
     def watch(self, is_ready: Callable[[], bool], lags: Lags) -> None:
         """Ask these at each scrape."""
@@ -155,10 +164,11 @@ class Metrics:
         self._results["forwarded"].inc(counts.forwarded)
         self._results["rejected"].inc(counts.dead_letters)
         self.states.inc(counts.states)
-        for rule, promised in counts.promised.items():
-            self.promised.labels(rule).inc(promised)
-        for rule, raised in counts.raised.items():
-            self.raised.labels(rule).inc(raised)
+        for counter, by_rule in (
+            (self.promised, counts.promised), (self.raised, counts.raised), (self.observed, counts.observed)
+        ):  # fmt: skip
+            for rule, amount in by_rule.items():
+                counter.labels(rule).inc(amount)
         for output in outputs:
             if output.kind == "dead_letters":
                 self._reasons[_read_letter(output.value).reason].inc()

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 _TEXT = re.compile(r"(\d+(?:\.\d+)?) per (minute|hour|day|week|month|year)")
 _SECONDS = {"minute": 60.0, "hour": 3600.0, "day": 86400.0, "week": 604800.0, "month": 2629800.0, "year": 31557600.0}
+WEEK = _SECONDS["week"]
 LEAST_READINGS = 1000.0  # return periods of fewer readings are too coarse to keep a promise with
 
 
@@ -20,6 +21,11 @@ class Budget(NamedTuple):
     def apart_s(self) -> float:
         """Seconds from one alarm to the next, on average."""
         return self.seconds / self.alarms
+
+    @property
+    def per_week(self) -> float:
+        """Alarms in a week, on average."""
+        return WEEK / self.apart_s
 
     def readings(self, interval_s: float) -> float:
         """Return the readings from one alarm to the next for a sensor with this mean interval, at least 1,000.

@@ -66,6 +66,9 @@ class SensorHistory(msgspec.Struct, frozen=True, kw_only=True):
         float | None, Meta(description="readings: how seldom the sensor does what its newest reading does")
     ] = None
     learning: Annotated[int, Meta(description="readings still to come before its habits are known")] = 0
+    budget_s: Annotated[
+        float | None, Meta(description="seconds: its budget allows one alarm in this time, on average; null: not known")
+    ] = None
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -77,6 +80,34 @@ class Counts(msgspec.Struct, frozen=True, kw_only=True):
     silent: int
     incidents: Annotated[int, Meta(description="that are open")]
     newest: Annotated[str | None, Meta(description="time of the newest reading of all")]
+
+
+class SpanPromise(msgspec.Struct, frozen=True, kw_only=True):
+    """Alarms of a rule's sensors within a span of time that ends with the newest reading."""
+
+    raised: int
+    promised: Annotated[float, Meta(description="alarms that the sensors' budgets allow for their readings")]
+    sensor_weeks: Annotated[float, Meta(description="time that the sensors were read, summed over them; gaps left out")]
+    raised_per_week: Annotated[float | None, Meta(description="raised, per sensor-week; null: nothing was read")]
+    promised_per_week: Annotated[float | None, Meta(description="likewise, promised")]
+
+
+class RulePromise(msgspec.Struct, frozen=True, kw_only=True):
+    """Alarms raised against alarms promised, of the sensors of a rule."""
+
+    rule: Annotated[str, Meta(description="its pattern")]
+    budget: Annotated[str, Meta(description="of each sensor, such as: 1 per week")]
+    budget_per_week: Annotated[
+        float, Meta(description="the same per week; a sensor with few readings is promised less, see docs/alarms.md")
+    ]
+    spans: Annotated[dict[str, SpanPromise], Meta(description="hour, day and week")]
+
+
+class Promised(msgspec.Struct, frozen=True):
+    """Alarms raised against alarms promised, by rule. Rules without sensors are left out."""
+
+    newest: Annotated[str | None, Meta(description="time of the newest reading of all, with which the spans end")]
+    rules: list[RulePromise]
 
 
 class IncidentList(msgspec.Struct, frozen=True):

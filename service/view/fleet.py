@@ -9,7 +9,10 @@ from typing import Any, Literal
 
 from service import messages
 from service.messages import AlarmEvent, ChangeEvent, Notice, Place, StateRecord
+from service.settings import Settings
+from service.view.answers import RulePromise
 from service.view.history import History, milliseconds
+from service.view.promise import Promise
 
 MOST_CHANGES = 100  # of a sensor
 # What counts as lately, in milliseconds before the newest reading of the fleet.
@@ -23,8 +26,9 @@ Only = Literal["alarm", "changed", "silent", "muted"]
 class Sensor:
     """One sensor."""
 
-    def __init__(self, name: str, history: int) -> None:
+    def __init__(self, name: str, rule: str, history: int) -> None:
         self.name = name
+        self.rule = rule  # its pattern
         self.state: StateRecord | None = None
         self.time = 0  # of its newest reading, milliseconds
         self.changes: dict[str, ChangeEvent] = {}  # the last word about each, by id, those said first in front
@@ -80,14 +84,8 @@ class Sensor:
 
     @property
     def unusual(self) -> tuple[float, float]:
-        """How unusual it is now: the time of an open alarm, then the return period of its newest reading.
-
-        While its habits are being learned, nothing is unusual.
-        """
-        raised = 0.0 if self.alarm is None or self.alarm.at.time is None else float(milliseconds(self.alarm.at.time))
-        period = None if self.state is None or self.state.learning else self.state.return_period
-        # what a sensor does more often than once in 100 readings is not told apart
-        return raised, max(period or 0.0, 100.0)
+        """How unusual it is now, as a key to sort by."""
+        return messages.unusual_now(self.alarm, self.state)
 
     @property
     def generation(self) -> int:
@@ -110,8 +108,9 @@ def change_time(event: ChangeEvent) -> int:
 class Fleet:
     """The sensors that have a state."""
 
-    def __init__(self, history: int) -> None:
-        self._history = history
+    def __init__(self, settings: Settings) -> None:
+        self._history = settings.view.history
+        self._promise = Promise(settings)
         self._lock = threading.Lock()
         self._sensors: dict[str, Sensor] = {}
         self.clock = 0  # the newest reading of all, milliseconds
@@ -125,13 +124,16 @@ class Fleet:
                 return
             sensor = self._sensors.get(message.sensor)
             if sensor is None:
-                sensor = self._sensors[message.sensor] = Sensor(message.sensor, self._history)
+                rule = self._promise.rule_of(message.sensor)
+                sensor = self._sensors[message.sensor] = Sensor(message.sensor, rule, self._history)
             if isinstance(message, StateRecord):
+                self._promise.take_state(sensor.rule, message, sensor.state)
                 sensor.take_state(message)
                 self.clock = max(self.clock, sensor.time)
             elif isinstance(message, ChangeEvent):
                 sensor.take_change(message)
             elif isinstance(message, AlarmEvent):
+                self._promise.take_alarm(sensor.rule, message)
                 sensor.take_alarm(message)
             elif isinstance(message, Notice):
                 sensor.take_notice(message)
@@ -183,6 +185,11 @@ class Fleet:
             # names ascend, the others descend with names ascending where they are equal
             first = heapq.nsmallest(offset + limit, matching, key=_KEYS[sort])
             return [say(one) for one in first[offset:]], len(matching)
+
+    def promise(self) -> list[RulePromise]:
+        """Return alarms raised against alarms promised, by rule."""
+        with self._lock:
+            return self._promise.by_rule()
 
     def counts(self) -> tuple[int, int, int, int]:
         """Return how many sensors there are, and how many have an open alarm, changed lately, and are silent."""

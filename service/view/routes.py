@@ -49,6 +49,7 @@ class Front:
             Route("/v1/sensors", self.get_sensors),
             Route("/v1/sensors/{sensor:path}", self.get_sensor),
             Route("/v1/incidents", self.get_incidents),
+            Route("/v1/promise", self.get_promise),
             _route("/v1/mutes", GET=self.get_mutes, POST=self.post_mute, DELETE=self.delete_mute),
             _route("/v1/acknowledgements", POST=self.post_acknowledgement),
             _route("/v1/acceptances", POST=self.post_acceptance),
@@ -101,6 +102,10 @@ class Front:
     async def get_incidents(self, request: Request) -> Response:
         status = chosen(options(request, "status"), "status", INCIDENT_STATUSES)
         return answer(answers.IncidentList(await run_in_threadpool(self._view.incidents, status)))
+
+    async def get_promise(self, request: Request) -> Response:
+        options(request)
+        return answer(await run_in_threadpool(self._view.promise))
 
     async def get_stream(self, request: Request) -> Response:
         options(request)

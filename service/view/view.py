@@ -13,6 +13,7 @@ from service import messages
 from service.api.answers import (
     Acknowledged,
     AlarmNow,
+    ChangeNow,
     ChangePointNow,
     ForecastNow,
     LastChange,
@@ -53,7 +54,7 @@ class View:
     """One thread brings messages, any may ask."""
 
     def __init__(self, settings: Settings, books: Books) -> None:
-        self.fleet = Fleet(settings.view.history)
+        self.fleet = Fleet(settings)
         self.updates = Updates()
         self._settings = settings
         self._books = books
@@ -175,6 +176,10 @@ class View:
         is_muted = self._books.control.is_muted(event.sensor, committed * 1000) is not None
         return NumberedEvent(seq, rfc3339(committed * 1000), event, acknowledged, is_muted)
 
+    def promise(self) -> answers.Promised:
+        """Alarms raised against alarms promised, by rule."""
+        return answers.Promised(self.counts().newest, self.fleet.promise())
+
     def mutes(self) -> list[Mute]:
         """Those that end first in front."""
         return self._books.control.mutes()
@@ -259,6 +264,13 @@ class View:
         record = sensor.state
         assert record is not None
         changes = [one for one in sensor.changes.values() if one.generation == record.generation]
+        announced = [
+            ChangeNow(
+                one.id, one.index, one.time, sensor.raised[one.id],
+                one.status if one.status in ("confirmed", "retracted") else "raised",
+            )
+            for one in changes
+        ]  # fmt: skip
         return SensorPosterior(
             sensor=sensor.name,
             rule=self._settings.rule_for(sensor.name).match,
@@ -278,13 +290,19 @@ class View:
                 for one in sorted(changes, key=lambda one: one.index)
                 if one.status != "retracted"
             ],
-            alarms=[
+            changes=announced,
+            alarms=announced,
+            unusual=[
                 AlarmNow(
-                    one.id, one.index, one.time, sensor.raised[one.id],
-                    one.status if one.status in ("confirmed", "retracted") else "raised",
+                    id=one.id, raised_at=one.at, is_open=one is sensor.alarm, cleared=sensor.cleared.get(one.id),
+                    return_period=one.return_period, reasons=list(one.reasons), change=one.change,
                 )
-                for one in changes
+                for one in sensor.alarms.values()
+                if one.generation == record.generation
             ],
+            return_period=record.return_period,
+            learning=record.learning,
+            budget_s=record.budget_s,
             forecast=_unchanged(record),
             recent=record.recent,
         )  # fmt: skip
@@ -318,6 +336,7 @@ class View:
             ],
             return_period=record.return_period,
             learning=record.learning,
+            budget_s=record.budget_s,
             muted_until=self._muted_until(sensor.name, _now()),
         )
 

@@ -75,10 +75,6 @@ class Board:
         return len(self._rows)
 
 
-def _order(row: Row) -> tuple[str, float, str, float]:
-    raised = "" if row.alarm is None else row.alarm.at.time or ""
-    if row.state is None:
-        return raised, 0.0, row.changed, 0.0
-    # what a sensor does more often than once in 100 readings is not told apart
-    unusual = 100.0 if row.state.learning else max(row.state.return_period or 0.0, 100.0)
-    return raised, unusual, row.changed, row.state.change_probability or 0.0
+def _order(row: Row) -> tuple[float, float, str, float]:
+    probability = None if row.state is None else row.state.change_probability
+    return *messages.unusual_now(row.alarm, row.state), row.changed, probability or 0.0

@@ -264,11 +264,18 @@ def test_a_sensors_posterior_says_what_is_known(serve, straw):
     assert answer["time"] == "2023-11-14T22:14:59.000Z"
     assert [point["index"] for point in answer["change_points"]] == [60]
     assert answer["change_points"][0]["low"]["index"] <= 60 <= answer["change_points"][0]["high"]["index"]
-    assert [(alarm["index"], alarm["status"]) for alarm in answer["alarms"]] == [(60, "confirmed")]
+    assert [(change["index"], change["status"]) for change in answer["changes"]] == [(60, "confirmed")]
+    assert answer["alarms"] == answer["changes"]  # under its old name
+    assert (answer["unusual"], answer["learning"]) == ([], 400)
     assert answer["state"]["parameters"]["mean"] == pytest.approx(9.0, abs=0.5)
     assert answer["run_length"]["median"] == 40
     assert len(answer["forecast"]["median"]) == 10
     assert answer["forecast"]["median"][0][0] == pytest.approx(9.0, abs=1.0)
+
+
+def test_the_old_name_of_announced_changes_is_marked_as_deprecated():
+    properties = document()["components"]["schemas"]["SensorPosterior"]["properties"]
+    assert [name for name, schema in properties.items() if schema.get("deprecated")] == ["alarms"]
 
 
 def test_a_busy_worker_is_503(serve, straw):

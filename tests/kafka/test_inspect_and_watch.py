@@ -43,7 +43,7 @@ def test_beside_a_worker_it_says_what_the_snapshot_says_after_it(connection, tmp
     assert after.replayed == 0
     assert after.snapshot_offset is not None
     assert after.place.startswith(settings.topics.changelog)
-    assert [alarm.status for alarm in after.posterior.alarms] == ["confirmed"]
+    assert [change.status for change in after.posterior.changes] == ["confirmed"]
 
 
 def test_an_unknown_sensor_and_a_board_of_all(connection, tmp_path, monkeypatch, capsys):

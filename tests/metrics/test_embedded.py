@@ -61,6 +61,13 @@ def test_what_is_counted(service):
     assert value("ishsmm_sensor_events_total", sensor="critical", critical="true", status="confirmed") == 1
     assert value("ishsmm_sensor_events_total", sensor="other", critical="false", status="confirmed") is None
     assert value("ishsmm_events_total", status="provisional") >= 1
+    # the rest is promised for as long as it is read: a reading per second, at one alarm per week
+    assert value("ishsmm_alarm_budget_per_week", rule="critical") == 7.0
+    assert value("ishsmm_alarm_budget_per_week", rule="*") == 1.0
+    for rule, seconds, per_week in (("critical", 90.0, 7.0), ("mode", 90.0, 1.0)):
+        assert value("ishsmm_observed_seconds_total", rule=rule) == pytest.approx(seconds)
+        assert value("ishsmm_alarms_promised_total", rule=rule) == pytest.approx(seconds * per_week / 604_800.0)
+        assert value("ishsmm_alarms_raised_total", rule=rule) is not None
     eventually(lambda: value("ishsmm_silent_sensors") == 1)
     assert value("ishsmm_sensor_silent", sensor="quiet", critical="false") == 1
     assert value("ishsmm_active_sensors") == 3

@@ -15,6 +15,8 @@ from playwright.sync_api import expect
 from view_helpers import ShownFleet, alarm, change, notice, shown, state_record
 
 from ishsmm_stream.online.rarity import LEARNING
+from service.settings import Rule, Settings
+from service.settings.rules import Alarms
 
 RULES = [{"match": "*", "window": {"readings": 10}, "labels": {"unit": "°C"}}]
 NAMES = ("north/boiler-1/temperature", "north/boiler-2/temperature", "south/pump-1/flow")
@@ -234,6 +236,26 @@ def test_an_alarm_is_shown_everywhere_and_acknowledged(serve, open_page):
     expect(item).to_contain_text("lasted 15 s")
     expect(alarms).to_contain_text("0", timeout=10_000)
     expect(page.locator(".empty").first).to_contain_text("No sensor matches", timeout=10_000)
+
+
+def test_promised_and_delivered_alarms_stand_side_by_side_by_rule(serve, open_page):
+    rules = (Rule(match="a/*", alarms=Alarms(per_sensor="1 per day")), Rule())
+    fleet = ShownFleet(Settings(rules=rules))
+    fleet.take(
+        state_record("a/x", promised=3.5, budget_s=86_400.0), state_record("a/y", promised=3.5, budget_s=86_400.0)
+    )
+    page = open_page(serve(fleet), color_scheme="light")
+    promised = page.locator(".promise tbody tr")
+    expect(promised).to_have_count(1)
+    expect(promised.locator("th")).to_have_text("a/*1 per day")
+    expect(promised.locator("td span")).to_have_text(["0 / 0.085", "0 / 2", "0 / 7"])
+    fleet.take(state_record("b"), *(alarm("a/x", i) for i in range(2)))
+    expect(promised).to_have_count(2, timeout=10_000)
+    expect(promised.first.locator("td span")).to_have_text(["2 / 0.085", "2 / 2", "2 / 7"])
+    expect(promised.first.locator("td small").last).to_have_text("2")  # per sensor-week
+    expect(promised.last.locator("th")).to_have_text("*1 per week")
+    colours = page.locator(".promise *").evaluate_all("all => all.map((one) => getComputedStyle(one).color)")
+    assert ALARM_COLOUR not in colours
 
 
 def test_the_sensor_page_marks_and_lists_alarms(serve, open_page):

@@ -155,14 +155,28 @@ def test_dashboards_have_what_grafana_needs():
         board = json.loads((dashboards.FOLDER / name).read_text(encoding="utf-8"))
         uids.add(board["uid"])
         assert [variable["name"] for variable in board["templating"]["list"]][:2] == ["datasource", "job"]
-        panels = board["panels"]
-        assert len({panel["id"] for panel in panels}) == len(panels)
+        assert len({panel["id"] for panel in board["panels"]}) == len(board["panels"])
+        panels = [panel for panel in board["panels"] if panel["type"] != "row"]
         for panel in panels:
             assert panel["datasource"]["uid"] == "${datasource}"
             assert panel["gridPos"]["x"] + panel["gridPos"]["w"] <= 24
             assert all(target["refId"] and target["expr"] for target in panel["targets"])
         assert any(link.get("url") == "${page}/" for link in board["links"])
     assert len(uids) == 3
+
+
+def test_the_fleet_has_a_row_on_promised_against_delivered_alarms():
+    panels = json.loads((dashboards.FOLDER / "fleet.json").read_text(encoding="utf-8"))["panels"]
+    headings = [i for i, panel in enumerate(panels) if panel["type"] == "row"]
+    begin = next(i for i in headings if panels[i]["title"] == "Alarms: promised against delivered")
+    end = next(i for i in headings if i > begin)
+    expressions = [target["expr"] for panel in panels[begin + 1 : end] for target in panel["targets"]]
+    for span in ("[1h]", "[1d]", "[7d]"):
+        shown = [expr for expr in expressions if span in expr]
+        assert any("raised_total" in expr and "promised_total" in expr for expr in shown), span
+        assert any("raised_total" in expr and "observed_seconds_total" in expr for expr in shown), span
+    assert all("by (rule)" in expr for expr in expressions)
+    assert any("ishsmm_alarm_budget_per_week" in expr for expr in expressions)
 
 
 def test_grafanas_provisioning_points_at_prometheus():

@@ -97,18 +97,46 @@ def test_through_the_internal_topic_it_says_the_same():
     assert sent_on.records == len(records)
 
 
-def test_alarms_with_their_times_and_what_became_of_them():
+def test_changes_with_their_times_and_what_became_of_them():
     result = backtested(stream())
     assert list(result.sensors) == ["pump/flow", "pump/speed"]
-    flow = result.sensors["pump/flow"].alarms
-    assert [(alarm.index, alarm.status) for alarm in flow] == [(120, "confirmed"), (260, "confirmed")]
-    for alarm in flow:
-        assert 0 < alarm.delay < 15
-        assert alarm.delay_s == 60.0 * alarm.delay
-        assert alarm.raised_time == (BEGIN + 60 * alarm.raised_at) * 1_000_000
-        assert alarm.low <= alarm.index <= alarm.high
+    flow = result.sensors["pump/flow"].changes
+    assert [(change.index, change.status) for change in flow] == [(120, "confirmed"), (260, "confirmed")]
+    for change in flow:
+        assert 0 < change.delay < 15
+        assert change.delay_s == 60.0 * change.delay
+        assert change.raised_time == (BEGIN + 60 * change.raised_at) * 1_000_000
+        assert change.low <= change.index <= change.high
     assert flow[0].summary == "level 19.9 -> 25.7"
-    assert [alarm.sensor for alarm in result.alarms] == ["pump/flow", "pump/speed", "pump/flow"]
+    assert [change.sensor for change in result.changes] == ["pump/flow", "pump/speed", "pump/flow"]
+
+
+def long_stream(length=4000):
+    """A sensor with a reading per minute that moves for an hour and goes back."""
+    values = np.random.default_rng(1).normal(size=length)
+    values[2000:2060] += 5.0
+    times = [(BEGIN + 60 * t) * 1_000_000 for t in range(length)]
+    return [
+        Record(t, times[t] // 1000, b"pump/flow", encode_reading(Reading("pump/flow", times[t], (float(values[t]),))))
+        for t in range(length)
+    ]
+
+
+LONG = Settings(rules=(Rule(match="pump/*", alarms=Alarms(threshold=0.98, per_sensor="1 per day")),))
+
+
+def test_alarms_from_raise_to_clear_and_the_promise_by_rule():
+    result = backtested(long_stream(), LONG)
+    (alarm,) = result.alarms
+    assert 2000 <= alarm.index <= alarm.raised_at < 2010
+    assert alarm.raised_time == (BEGIN + 60 * alarm.raised_at) * 1_000_000
+    assert 2060 < alarm.cleared_at < 4000
+    assert alarm.cleared_time == (BEGIN + 60 * alarm.cleared_at) * 1_000_000
+    assert alarm.reasons
+    assert len(result.changes) >= 2  # beside it
+    (promised,) = result.promise
+    assert promised[:4] == ("pump/*", "1 per day", 1, 1)
+    assert promised.promised == pytest.approx(4000 / 1440, rel=0.02)
 
 
 def test_all_change_points_are_kept_for_the_pictures_whatever_the_rule_keeps():
@@ -119,7 +147,7 @@ def test_another_threshold_raises_earlier_or_later_and_leaves_the_inference_alon
     records = stream()
     early, late = (backtested(records, with_threshold(SETTINGS, p)) for p in (0.5, 0.9999))
     for sensor in early.sensors:
-        assert early.sensors[sensor].alarms[0].raised_at < late.sensors[sensor].alarms[0].raised_at
+        assert early.sensors[sensor].changes[0].raised_at < late.sensors[sensor].changes[0].raised_at
         assert early.sensors[sensor].change_points == late.sensors[sensor].change_points
 
 
@@ -132,7 +160,7 @@ def test_a_threshold_below_what_the_rule_retracts_at_is_taken():
 
 def test_no_readings_are_no_failure():
     result = backtested([])
-    assert (result.readings, result.alarms, result.days) == (0, [], 0.0)
+    assert (result.readings, result.changes, result.alarms, result.promise, result.days) == (0, [], [], [], 0.0)
 
 
 # The command
@@ -169,13 +197,64 @@ def test_a_table_for_each_sensor_and_totals(files, capsys):
         "pump.toml on pump.csv: 700 readings of 2 sensors, 2026-01-01 00:00:00 to 2026-01-01 05:49:00 UTC; "
         "1 refused (bad_time 1)"
     )
-    assert "pump/flow: 350 readings, rule *, model auto, alarm above 0.95" in lines
-    alarm = next(line for line in lines if "02:00:00" in line)
-    assert " bar " in alarm
-    assert alarm.endswith("confirmed")
-    assert lines[-2].startswith("3 alarms: 3 confirmed; 12 a day, 4.3 in 1,000 readings")
-    assert lines[-1].startswith("3 of 4 labels found (recall 75 %); 0 of 3 alarms false (precision 100 %")
+    assert "pump/flow: 350 readings, rule *, model auto, alarms 1 per week, changes above 0.95" in lines
+    change = next(line for line in lines if "02:00:00" in line)
+    assert " bar " in change
+    assert change.endswith("confirmed")
+    assert lines[-4].startswith("0 alarms raised, 0.06")
+    assert lines[-4].endswith(" promised (rule *, budget 1 per week, 2 sensors)")
+    assert lines[-3].startswith("3 changes: 3 confirmed; 12 per day, 4.3 per 1,000 readings")
+    assert lines[-2].startswith("alarms: 0 of 4 labels found (recall 0 %); 0 of 0 alarms false")
+    assert lines[-1].startswith("changes: 3 of 4 labels found (recall 75 %); 0 of 3 changes false (precision 100 %")
     assert not any(line.endswith(" ") for line in lines)
+
+
+@pytest.fixture
+def long_files(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    lines = [json.loads(record.value) for record in long_stream()]
+    text = "".join(f"{BEGIN + 60 * t},{line['value']}\n" for t, line in enumerate(lines))
+    (tmp_path / "flow.csv").write_text("time,flow\n" + text)
+    (tmp_path / "labels.csv").write_text("sensor,index\nflow,2000\n")
+    for name, budget in (("daily.toml", "1 per day"), ("yearly.toml", "1 per year")):
+        (tmp_path / name).write_text(f'[[rules]]\nalarms = {{ threshold = 0.98, per_sensor = "{budget}" }}\n')
+    return tmp_path
+
+
+def test_alarms_stand_beside_changes_in_tables_scores_and_files(long_files, capsys):
+    code, out, _ = run(
+        capsys, "--config", "daily.toml", "--file", "flow.csv", "--labels", "labels.csv", "--compare", "yearly.toml",
+        "--out", "out", "--pictures", "0",
+    )  # fmt: skip
+    assert code == 0
+    lines = out.splitlines()
+    heads = [line.split("  ")[0] for line in lines]
+    assert heads.index("alarm raised") < heads.index("change announced")
+    assert "1 alarm raised, 2.8 promised (rule *, budget 1 per day, 1 sensor)" in lines
+    assert any(line.startswith("alarms: 1 of 1 label found (recall 100 %); 0 of 1 alarm false") for line in lines)
+    assert any(line.startswith("changes: 1 of 1 label found") for line in lines)
+    assert ["alarms", "raised", "1", "0"] in [line.split() for line in lines]
+    assert "only with daily.toml: 1 alarm" in lines
+    report = json.loads((long_files / "out" / "report.json").read_text())
+    daily, yearly = report["configurations"]
+    assert daily["alarm_score"]["hits"] == 1
+    assert yearly["alarm_score"]["hits"] == 0
+    (promise,) = daily["promise"]
+    assert (promise["rule"], promise["budget"], promise["raised"]) == ("*", "1 per day", 1)
+    (alarm,) = daily["sensors"][0]["alarms"]
+    assert report["only_in"] == {"alarms": [[alarm["id"]], []], "changes": [[], []]}
+    documented = (Path(cli.__file__).parents[1] / "docs" / "tools.md").read_text()
+    for key, found in (("alarms", alarm), ("promise", promise)):
+        (row,) = re.findall(rf"^\| `{key}` \| .*?\{{(.*?)\}}", documented, re.MULTILINE)
+        assert set(row.split(", ")) == set(found)
+    assert "alarm raised" in (long_files / "out" / "index.html").read_text()
+
+
+def test_an_alarm_that_begins_too_long_after_its_label_is_false(long_files, capsys):
+    (long_files / "labels.csv").write_text("sensor,index\nflow,1950\n")  # a fault that begins slowly
+    words = ("--config", "daily.toml", "--file", "flow.csv", "--labels", "labels.csv")
+    for more, hits in (((), 1), (("--alarm-margin", "20"), 0), (("--alarm-margin", "2h"), 1), (("--margin", "2"), 0)):
+        assert f"\nalarms: {hits} of 1 label found" in run(capsys, *words, *more)[1], more
 
 
 def test_two_configurations_and_several_thresholds_side_by_side(files, capsys):
@@ -186,9 +265,9 @@ def test_two_configurations_and_several_thresholds_side_by_side(files, capsys):
     assert code == 0
     lines = [line.split() for line in out.splitlines()]
     assert [line[:2] for line in lines if line and line[0] in ("0.6", "0.999")] == [["0.6", "3"], ["0.999", "3"]]
-    assert ["alarms", "3", "1"] in lines
+    assert ["changes", "3", "1"] in lines
     assert ["labels", "found", "3", "of", "4", "1", "of", "4"] in lines
-    assert "only with pump.toml: 2 alarms" in out
+    assert "only with pump.toml: 2 changes" in out
     assert "only with deaf.toml" not in out
 
     report = json.loads((files / "out" / "report.json").read_text())
@@ -196,14 +275,15 @@ def test_two_configurations_and_several_thresholds_side_by_side(files, capsys):
     assert set(report) <= set(re.findall(r"`(\w+)`", documented))
     for key, found in (
         ("configurations", report["configurations"][1]),
-        ("alarms", report["configurations"][0]["sensors"][0]["alarms"][0]),
-        ("score", report["configurations"][0]["score"]),
+        ("changes", report["configurations"][0]["sensors"][0]["changes"][0]),
+        ("sensors", report["configurations"][0]["sensors"][0]),
+        ("score`, `alarm_score", report["configurations"][0]["score"]),
     ):
         (row,) = re.findall(rf"^\| `{key}` \| .*?\{{(.*?)\}}", documented, re.MULTILINE)
         assert set(row.split(", ")) == set(found)
     pump, deaf = report["configurations"]
     assert [pump["score"]["hits"], deaf["score"]["hits"]] == [3, 1]
-    assert len(report["only_in"][0]) == 2
+    assert [len(ids) for ids in report["only_in"]["changes"]] == [2, 0]
     assert [step["threshold"] for step in report["thresholds"]] == [0.6, 0.999]
     (picture,) = (files / "out").glob("*.png")
     assert pump["pictures"] == {"pump/flow": picture.name}
@@ -236,6 +316,7 @@ def test_names_that_are_markup_stay_text_on_the_page(files, capsys):
             "--thresholds takes probabilities such as .9,.98,.999, got '2'",
         ),
         (["--file", "pump.csv", "--margin", "x"], "--margin takes readings"),
+        (["--file", "pump.csv", "--alarm-margin", "x"], "--alarm-margin takes readings"),
         (["--file", "pump.csv", "--time-column", "when"], "there is no column 'when'"),
         (["--file", "pump.csv", "--pictures", "-1"], "--pictures takes a number from 0, got -1"),
         (["--file", "pump.csv", "--labels", "pump.csv"], "takes a header with sensor, and time or index"),

@@ -79,10 +79,36 @@ def test_for_people(config, capsys):
     assert told["state"].endswith(" m")
     assert told["since"].startswith("2026-01-01 00:01:00, index 60, with probability ")
     assert told["run length"].startswith("90 observations")
-    assert "alarm above 0.98" in told["rule"]
+    assert "alarms 1 per week, changes above 0.98" in told["rule"]
+    assert told["unusual now"] == "not known yet: 350 readings are still to come"
+    assert "open alarm" not in told
+    assert any(line.split()[:2] == ["change", "announced"] for line in lines)  # under their own name
+    assert not any(line.startswith("alarm ") for line in lines)
     assert told["state saved"].endswith("up to offset 151; nothing came since")
     assert any(line.split()[:2] == ["60", "2026-01-01"] for line in lines)
     assert any(line.endswith("confirmed") for line in lines)
+
+
+def test_alarms_stand_beside_changes(config, capsys):
+    noise = np.random.default_rng(2).normal(size=1230).round(3)
+    noise[1200:] += 40.0
+    lines = ["time,tank/level", *(f"{BEGIN + i},{value}" for i, value in enumerate(noise))]
+    (config.parent / "data.csv").write_text("\n".join(lines) + "\n")
+    config.write_text(config.read_text().replace("threshold = 0.98", 'threshold = 0.98, per_sensor = "1 per hour"'))
+    serve(config)
+    (alarm,) = inspect(load(config, {}), "tank/level").posterior.unusual
+    assert alarm.is_open
+    assert 1200 <= alarm.raised_at.index < 1210
+    assert cli.main(["inspect", "tank/level", "--config", str(config)]) == 0
+    out = capsys.readouterr().out
+    told = {line[:15].strip(): line[15:] for line in out.splitlines()}
+    assert (
+        f"since 2026-01-01 00:20:{alarm.raised_at.index - 1200:02}, index {alarm.raised_at.index}" in told["open alarm"]
+    )
+    assert told["unusual now"].startswith("1 in ")
+    (row,) = [line for line in out.splitlines() if line.startswith(alarm.id)]
+    assert row.endswith("open")
+    assert " readings" in row
 
 
 def test_another_model_would_start_a_new_generation_and_the_saved_state_is_shown(config, capsys):
@@ -100,6 +126,8 @@ def test_as_json(config, capsys):
     found = json.loads(capsys.readouterr().out)
     assert found["posterior"]["change_points"][0]["index"] == 60
     assert found["keeps_state"] is True
+    assert found["posterior"]["changes"] == found["posterior"]["alarms"] != []
+    assert (found["posterior"]["unusual"], found["posterior"]["learning"]) == ([], 350)
     assert len(found["posterior"]["forecast"]["median"]) == 10
 
 

@@ -71,6 +71,26 @@ def test_cycles_and_restores_change_nothing(name):
     assert run(rule, batch, 50, through_bytes=True)[1:] == (events, states)
 
 
+def test_promised_alarms_are_readings_over_the_budget_and_outlive_restores_and_generations():
+    every_minute = Rule(alarms=Alarms(per_sensor="1 per day"), time=TimePolicy(interval_s=60.0, gap="insert"))
+    batch = readings(np.random.default_rng(0).normal(size=300), step=60 * SECOND)
+    del batch[100:103]  # three steps are inserted, which promise nothing
+    track, _, states = run(every_minute, batch, 50, through_bytes=True)
+    assert track.inserted == 3
+    assert track.budget_s == pytest.approx(86_400.0, rel=0.01)
+    # the first window has the budget of a sensor with a reading per second, and the gap counts into the mean interval
+    assert track.promised == pytest.approx(297 / 1440, rel=0.02)
+    told = [messages.decode(state) for state in states]
+    promised = [state.promised for state in told]
+    assert promised == sorted(promised)
+    assert promised[-1] == pytest.approx(track.promised, rel=0.005)  # less the readings since
+    assert told[-1].budget_s == track.budget_s
+    # the next generation goes on counting: after a reset, and where a rule infers otherwise
+    assert track.next_generation(1).promised == track.promised
+    other = prepare_rule(Rule(alarms=Alarms(per_sensor="1 per day"), transform="difference"))
+    assert Track.load("boiler-1", track.dump(), other).promised == pytest.approx(track.promised)
+
+
 def test_an_event_says_what_happened_in_words_with_times():
     _, events, states = run(Rule(labels={"site": "north"}), readings(steps()), 64)
     told = [messages.decode(event) for event in events]

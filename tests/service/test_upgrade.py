@@ -43,9 +43,10 @@ def changes_among(events: list[hs.Event]) -> list[hs.Event]:
 
 
 def without_rarity(published: Any) -> Any:
-    """The record of what is usual is not in old states: it begins anew."""
+    """The record of what is usual, and of alarms promised, is not in old states: it begins anew."""
+    new = ("return_period", "learning", "constants", "promised", "budget_s")
     return [
-        {key: value for key, value in message.items() if key not in ("return_period", "learning", "constants")}
+        {key: value for key, value in message.items() if key not in new}
         for message in published
         if message["type"] != "alarm"
     ]

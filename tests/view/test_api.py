@@ -113,6 +113,17 @@ def test_a_sensor_as_its_messages_tell_of_it(fleet, port):
         ("confirmed", 35),
         ("retracted", 55),
     ]
+    assert answer["changes"] == answer["alarms"]  # under its old name
+    assert answer["unusual"] == []
+    fleet.take(alarm("a/b"), alarm("a/b", index=50, status="cleared"), alarm("a/b", 1, index=55))
+    answer = get(port, "/v1/sensors/a/b").json
+    check("SensorPosterior", answer)
+    assert [(one["raised_at"]["index"], one["is_open"], one["cleared"]) for one in answer["unusual"]] == [
+        (40, False, moment(50)),
+        (55, True, None),
+    ]
+    assert answer["unusual"][0]["reasons"] == ["level"]
+    assert (answer["learning"], answer["budget_s"]) == (0, 604800.0)
     assert (answer["index"], answer["rule"], answer["accepted"]) == (59, "*", None)
     assert answer["forecast"]["low"][0][0] == pytest.approx(26.0 - 1.645)
     assert get(port, "/v1/sensors/a").problem == (404, "no_such_sensor")

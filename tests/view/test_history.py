@@ -2,6 +2,7 @@
 
 from view_helpers import START, STEP, change, moment, notice, state_record
 
+from service.settings import Settings
 from service.view.fleet import MOST_CHANGES, Fleet
 from service.view.history import MOST_PROBABILITIES, MOST_SEGMENTS, History
 
@@ -116,7 +117,7 @@ def test_everything_is_bounded():
     assert len(made.readings) == 100
     assert len(made.segments) == MOST_SEGMENTS
     assert len(made.probabilities) == MOST_PROBABILITIES
-    fleet = Fleet(100)
+    fleet = Fleet(Settings())
     for i in range(2 * MOST_CHANGES):
         fleet.take(change(number=i))
     fleet.take(state_record())
@@ -127,7 +128,7 @@ def test_everything_is_bounded():
 
 
 def fleet_of(*found):
-    made = Fleet(100)
+    made = Fleet(Settings())
     for message in found:
         made.take(message)
     return made

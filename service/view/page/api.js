@@ -43,6 +43,7 @@ export const api = {
   history: (name) => request("GET", `/v1/sensors/${pathOf(name)}/history`),
   events: (limit, status) => request("GET", `/v1/events?order=newest&limit=${limit}${status ? `&status=${status}` : ""}`),
   incidents: () => request("GET", "/v1/incidents"),
+  promise: () => request("GET", "/v1/promise"),
   mutes: () => request("GET", "/v1/mutes"),
   mute: (pattern, for_s, why, by) => request("POST", "/v1/mutes", { pattern, for_s, why, by }),
   unmute: (pattern) => request("DELETE", `/v1/mutes?${new URLSearchParams({ pattern })}`),

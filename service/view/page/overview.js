@@ -5,6 +5,7 @@ import { h, onceAFrame, setText } from "./dom.js";
 import { makeFeed } from "./feed.js";
 import { count } from "./format.js";
 import { makeIncidents } from "./incidents.js";
+import { makePromise } from "./promise.js";
 import { COLUMNS, makeRow } from "./rows.js";
 
 const ON_A_PAGE = 30;
@@ -24,6 +25,7 @@ export function makeOverview() {
   const fresh = new Map();
   const feed = makeFeed();
   const incidents = makeIncidents();
+  const promise = makePromise();
   let isOver = false;
   let isAsking = false;
   let mustAsk = true;
@@ -168,7 +170,7 @@ export function makeOverview() {
     h("section", { class: "card", "aria-label": "Sensors" },
       h("div", { class: "tools" }, search, h("label", {}, "Show", only), h("label", {}, "Sort by", sort)),
       message, box, pager),
-    h("div", { class: "side" }, incidents.element, feed.element),
+    h("div", { class: "side" }, incidents.element, promise.element, feed.element),
   );
   only.value = asked.only;
 
@@ -180,6 +182,7 @@ export function makeOverview() {
       refresh(true);
       feed.load();
       incidents.load();
+      promise.load();
     },
     update(batch) {
       showCounts(batch.counts);
@@ -188,6 +191,7 @@ export function makeOverview() {
       }
       if (batch.events || batch.many || batch.said || asked.sort !== "name" || rows.size < ON_A_PAGE) mustAsk = true;
       if (batch.events) feed.add(batch.events);
+      if (batch.events) promise.add(batch.events);
       if (batch.incidents) incidents.add(batch.incidents);
       if (batch.said) feed.load();
       if (batch.said) refresh();
@@ -196,6 +200,7 @@ export function makeOverview() {
     close() {
       isOver = true;
       clearInterval(timer);
+      promise.close();
       document.removeEventListener("keydown", onKey);
     },
   };

@@ -165,7 +165,7 @@ export function makeSensor(name) {
   function showAlarms() {
     const known = [...history.alarms].reverse().slice(0, MOST_ROWS);
     const open = known.find((alarm) => alarm.is_open);
-    const promise = known.find(({ event }) => event.budget_s)?.event.budget_s;
+    const promise = history.budget_s;
     alert.hidden = !open;
     if (open) {
       const raised = open.event.at.time && Date.parse(open.event.at.time);
