@@ -153,5 +153,5 @@ def cold(setup: Setup) -> list[Line]:
         ratios = [found * every / (count * FRESH) for found, every in zip(alarms, budgets, strict=True)]
         table.row(name, *(f"{r:.2f} ({found})" for r, found in zip(ratios, alarms, strict=True)))
         figure = " / ".join(f"{ratio:.2f}" for ratio in ratios)
-        lines.append(Line(f"cold: {name}, 1e3 / 1e4 / 1e5", figure, "at most 1.1 / 1.5 / 3.5"))
+        lines.append(Line(f"cold: {name}, 1e3 / 1e4 / 1e5", figure, "at most 1 / 1.2 / 1.5"))
     return lines

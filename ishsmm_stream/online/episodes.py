@@ -1,14 +1,14 @@
 """Alarms: when something unusual raises one, and when it clears.
 
 An alarm is raised when a return period reaches the policy's budget ``every`` and no alarm is open. It clears when all
-return periods have stayed below max(``every`` / 10, 250) for ``every`` / 20 readings (at least 50, at most 3,000), or
+return periods have stayed below max(``every`` / 10, 500) for ``every`` / 20 readings (at least 50, at most 3,000), or
 after 10,000 readings: by then the behaviour has become a habit. A level of the ladder that is still high at that
 moment is *latched*: it counts again once it has been low. A person who accepts the behaviour clears the alarm at once;
 no other is raised until the alarm would have cleared by itself. At most three alarms are raised in any ``every``
 readings.
 
 Announced changes are ranked too. A change whose jump is as large as that of k earlier ones in n readings has the return
-period (300 + n) / (3 + k); it raises an alarm by itself when that reaches twice the budget.
+period (300 + n) / (3 + k); it raises an alarm by itself when that reaches five times the budget.
 
 All of this counts readings with a value only, so that missing readings neither raise nor clear anything.
 """
@@ -53,10 +53,10 @@ from ishsmm_stream.online.rarity import (
 ALARM, CLEARED = 4, 5  # after the kinds of ``alarms``
 
 _IS_OPEN, _IS_ACCEPTED = 1, 2  # values of OPEN; accepted: cleared, but no other is raised before it is quiet
-_LEAST_LOW = 250.0  # a return period cannot tell less than about 150 readings apart
+_LEAST_LOW = 500.0  # a return period cannot tell less than about 150 readings apart
 _SPAN_SHARE, _SHORTEST_SPAN, _LONGEST_SPAN = 0.05, 50, 3000
 _HABIT_AFTER = 10_000
-_CHANGE_SHARE = 0.5  # of a change's return period counts against the budget
+_CHANGE_SHARE = 0.2  # of a change's return period counts against the budget
 _CHANGE_READINGS, _CHANGES = 300.0, 3.0  # the prior of a change's return period
 _AS_LARGE = 0.9
 

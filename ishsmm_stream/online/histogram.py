@@ -1,7 +1,8 @@
 """A histogram of a stream's own past, in which old values fade, and how surprising a value is against it.
 
-Bins are a quarter octave wide and cover 14 octaves; a value above the range moves the range up. Surprise is
--log10 P(a value at least as large), beyond the record by a generalised Pareto tail.
+Bins are a quarter octave wide and cover 14 octaves. The range follows the values, but half of those above 0 stay in
+it: an absurd value does not hide the ordinary ones. Surprise is -log10 P(a value at least as large), beyond the
+record by a generalised Pareto tail.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from ishsmm_stream._jit import kernel
 BINS = 56  # four per octave
 NO_BIN = -(1 << 40)  # of the value 0
 _BIN_OF_HALF = 1022 << 2  # bins are counted from the one that begins at 1/2
-# Sums beside the bins: the number of the first bin, weights, the top bin, the last bin that is ordinary.
+# Sums beside the bins: the number of the first bin, the weight of all values and of those between 0 and the range, the
+# top bin, the last bin that is ordinary.
 BASE, TOTAL, BELOW, HIGHEST, CUT = range(5)
 SUMS = 5
+_HEADROOM = 12  # bins that stay free above the largest value when the range moves down
 CUT_EVERY = 32  # values after which the ordinary range is to be found again
 _LN10 = 2.302585092994046
 _ORDINARY = 0.3  # tail probabilities above this count as ordinary,
@@ -48,27 +51,67 @@ def _bin_edge(number):
 
 
 @kernel
+def _move_up(bins, sums, wanted):
+    """Move the range up by ``wanted`` bins, or by as many as leave half of the values above 0 in it."""
+    left, shift = 0.0, 0
+    for i in range(BINS):
+        left += float(bins[i])
+    least = 0.5 * (float(sums[BELOW]) + left)
+    while shift < min(wanted, BINS) and left - float(bins[shift]) >= least:
+        left -= float(bins[shift])
+        sums[BELOW] += float(bins[shift])
+        shift += 1
+    for i in range(BINS):
+        bins[i] = bins[i + shift] if i + shift < BINS else 0.0
+    sums[BASE] += shift
+    sums[HIGHEST] -= shift
+    sums[CUT] = max(sums[CUT] - shift, -1.0)
+
+
+@kernel
+def _move_down(bins, sums, wanted):
+    """Move the range down by ``wanted`` bins, or by as many as leave room for larger values."""
+    shift = min(wanted, BINS - 1 - _HEADROOM - int(sums[HIGHEST]))
+    if shift <= 0:
+        return
+    for i in range(BINS - 1, -1, -1):
+        bins[i] = bins[i - shift] if i >= shift else 0.0
+    sums[BASE] -= shift
+    sums[HIGHEST] += shift
+    if sums[CUT] >= 0.0:
+        sums[CUT] += shift
+
+
+@kernel
 def add(bins, sums, number, weight):
-    """Add a value of bin ``number``. A value above the range moves the range up."""
+    """Add a value of bin ``number``, which moves the range if it is outside."""
     sums[TOTAL] += weight
-    if sums[HIGHEST] < 0.0 and number != NO_BIN:
+    if number == NO_BIN:
+        return
+    if sums[HIGHEST] < 0.0:
         sums[BASE] = number - BINS // 2
     place = number - int(sums[BASE])
-    if place < 0 or number == NO_BIN:
+    if place < 0:
+        _move_down(bins, sums, -place)
+    elif place >= BINS:
+        _move_up(bins, sums, place - BINS + 1)
+    place = min(number - int(sums[BASE]), BINS - 1)
+    if place < 0:
         sums[BELOW] += weight
         return
-    if place >= BINS:
-        shift = place - BINS + 1
-        for i in range(min(shift, BINS)):
-            sums[BELOW] += float(bins[i])
-        for i in range(BINS):
-            bins[i] = bins[i + shift] if i + shift < BINS else 0.0
-        sums[BASE] += shift
-        sums[HIGHEST] -= shift
-        sums[CUT] = max(sums[CUT] - shift, -1.0)
-        place = BINS - 1
     bins[place] += weight
     sums[HIGHEST] = max(sums[HIGHEST], place)
+
+
+@kernel
+def upper_edge(bins, sums, share):
+    """Return a value that less than ``share`` of all values exceed: the upper edge of a bin, or 0 below the range."""
+    most, above = share * float(sums[TOTAL]), 0.0
+    for i in range(int(sums[HIGHEST]), -1, -1):
+        above += float(bins[i])
+        if above > most:
+            return _bin_edge(int(sums[BASE]) + i + 1)
+    return 0.0
 
 
 @kernel
@@ -167,11 +210,10 @@ def quiet_surprise(bins, sums, number):
     total = float(sums[TOTAL])
     if sums[HIGHEST] < 0.0:
         return NO_SURPRISE
-    place = number - int(sums[BASE])
-    ordinary = _ORDINARY * (total + 2.0) - 1.0
-    below = float(sums[BELOW])
-    for i in range(min(place, int(sums[HIGHEST])) + 1):
-        below += float(bins[i])
-        if below > ordinary:
-            return NO_SURPRISE
-    return NO_SURPRISE if below > ordinary else _limited(-math.log10((below + 1.0) / (total + 2.0)))
+    above = 0.0
+    for i in range(max(number - int(sums[BASE]) + 1, 0), int(sums[HIGHEST]) + 1):
+        above += float(bins[i])
+    if number == NO_BIN:
+        above += float(sums[BELOW])
+    probability = (total - above + 1.0) / (total + 2.0)
+    return NO_SURPRISE if probability > _ORDINARY else _limited(-math.log10(probability))

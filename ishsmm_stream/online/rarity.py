@@ -11,8 +11,9 @@ moving average (EWMA), *local* a faster one. Three levels of a ladder look at si
                    run of equal values; |EWMA_f(v) - local| for f = .3, .1, .03
     levels 1, 2    |EWMA_f(v) - habit| for f = 1, .3, .1; |EWMA_f(v) - local| for f = 1, .3; EWMA_.3(mean |e|)
 
-Where the hour of the week is given, v is a reading less what is usual at this hour (see ``week``); residuals and runs
-do not depend on it.
+If the hour of the week is given, v is a reading less what is usual at this hour (see ``week``); residuals and runs do
+not depend on it. Averages and the fit count a reading at most 8 times as far from the habit as 99 % of the readings on
+record, so that one absurd reading does not spoil them; single readings are ranked as they are.
 
 **Surprise.** Each statistic has a histogram of its own past with bins of a quarter octave, in which old values fade.
 The surprise s = -log10 P(at least this large), beyond the record by a generalised Pareto tail. Kinds of behaviour
@@ -43,6 +44,7 @@ from ishsmm_stream.online.histogram import (
     halve,
     quiet_surprise,
     surprise,
+    upper_edge,
 )
 
 LEVELS = 3
@@ -68,6 +70,10 @@ _FIT_MEMORY = 0.999  # of the AR(1) fit
 _LN2 = 0.6931471805599453
 _LONGEST_MEMORY = 8e6  # so that weights, which are float32, count every value
 _BLOCK_MEMORY = 0.3  # memory of a block level, in blocks, as a share of it
+# Limit of the deviations that averages count
+_LIMIT_SHARE, _LIMIT_FACTOR = 0.01, 8.0  # of the record that may be beyond it, and how far above these
+_LIMIT_FROM = 64  # readings; before, by the size of residuals so far:
+_EARLY_FACTOR, _EARLY_FROM = 32.0, 4
 # Offsets of kinds
 _ONE_SIDED = 0.8
 _RUN_EXCESS = 2.0  # least mean excess of a run: coarse readings often repeat
@@ -94,7 +100,7 @@ class _Ladder(NamedTuple):
     learning: float
 
 
-READINGS = _Ladder(100.0, 1e4, 1e5, 400.0)
+READINGS = _Ladder(100.0, 1e4, 1e5, 300.0)
 _BLOCKS = _Ladder(30.0, 3e3, 3e3, 200.0)
 
 # Numbers of a channel. Averages of level 0: of v by five factors, of |e| by two factors; of a block level: of v by
@@ -114,7 +120,9 @@ _PEAK_TIME_AT = _PEAK_AT + LEVELS  # and when it was
 _PERIOD_AT = _PEAK_TIME_AT + LEVELS  # return period of the newest step,
 _KINDS_AT = _PERIOD_AT + LEVELS  # and its reasons
 _ACCEPTED_AT = _KINDS_AT + LEVELS  # steps seen when the present behaviour was last accepted; 0: never
-_STATISTIC_AT = _ACCEPTED_AT + LEVELS  # room for one reading: statistics,
+_LIMIT_AT = _ACCEPTED_AT + LEVELS  # deviation from the habit beyond which a reading counts no further; 0: none
+_COUNTED_AT = _LIMIT_AT + 1  # the last reading as far as it counted
+_STATISTIC_AT = _COUNTED_AT + 1  # room for one reading: statistics,
 _SURPRISE_AT = _STATISTIC_AT + _LEVEL_0  # and their surprise
 NUMBERS = _SURPRISE_AT + _LEVEL_0
 
@@ -165,7 +173,7 @@ def make_tracker(channels: int) -> Tracker:
     )
     tracker.floats[EVERY] = 1000.0
     tracker.floats[HOUR] = -1.0
-    tracker.numbers[:, _PREVIOUS] = np.nan
+    tracker.numbers[:, [_PREVIOUS, _COUNTED_AT]] = np.nan
     return tracker
 
 
@@ -203,7 +211,8 @@ def _return_period(ladder, record, score, recorded, seen):
     higher += float(record[place - 1]) * ladder.bin_prior / (ladder.bin_prior + recorded)
     expected = ladder.prior * 10.0 ** -(_PRIOR_OFFSET + _PRIOR_SLOPE * score)
     period = math.log10((ladder.prior + recorded) / (expected + higher))
-    period += max(1.0, period - 2.5) * math.log10(seen / (seen + ladder.learning))
+    # a short record says the less about a period the longer that is
+    period += max(1.0, 2.0 * (period - 3.0)) * math.log10(seen / (seen + ladder.learning))
     return 10.0**period
 
 
@@ -261,19 +270,39 @@ def _share_since(numbers, level):
 
 
 @kernel
-def _residual(numbers, value):
-    """Return the residual of the AR(1) fit, which then learns from the reading."""
-    before, fit = numbers[_PREVIOUS], numbers[_FIT : _FIT + 5]
+def _counted(numbers, rest):
+    """Return a reading as far as averages count it."""
+    habit, limit = numbers[_HABIT], numbers[_LIMIT_AT]
+    if limit > 0.0:
+        return habit + min(max(rest - habit, -limit), limit)
+    return rest
+
+
+@kernel
+def _find_limit(numbers, bins, sums):
+    """Find the limit of the deviations that averages count."""
+    seen = numbers[SEEN_AT]
+    if seen >= _LIMIT_FROM:
+        numbers[_LIMIT_AT] = _LIMIT_FACTOR * upper_edge(bins, sums, _LIMIT_SHARE)
+    elif seen >= _EARLY_FROM:
+        numbers[_LIMIT_AT] = _EARLY_FACTOR * numbers[_ABS_E + 1]
+
+
+@kernel
+def _residual(numbers, value, counted):
+    """Return the residual of the AR(1) fit, which then learns from the reading as far as it counts."""
+    before, fit = numbers[_COUNTED_AT], numbers[_FIT : _FIT + 5]
+    numbers[_COUNTED_AT] = counted
     if math.isnan(before):
         return 0.0
     slope = fit[4] / fit[3] if fit[3] > 0.0 else 0.0
-    from_before, from_mean = before - fit[1], value - fit[2]
-    residual = from_mean - slope * from_before
+    from_before, from_mean = before - fit[1], counted - fit[2]
+    residual = value - fit[2] - slope * from_before if fit[0] > 0.0 else 0.0
     fit[0] = _FIT_MEMORY * fit[0] + 1.0
     fit[1] += from_before / fit[0]
     fit[2] += from_mean / fit[0]
     fit[3] = _FIT_MEMORY * fit[3] + from_before * (before - fit[1])
-    fit[4] = _FIT_MEMORY * fit[4] + from_before * (value - fit[2])
+    fit[4] = _FIT_MEMORY * fit[4] + from_before * (counted - fit[2])
     return residual
 
 
@@ -308,9 +337,10 @@ def _rank(numbers, histograms, sums, first, count, level, loudness, memory):
 
 @kernel
 def _observe_reading(numbers, histograms, sums, record, value, usual, memory):
-    """Level 0 of one channel: returns the residual's size, the return period and its reasons.
+    """Level 0 of one channel: returns the reading less what is usual and the size of its residual, both as far as
+    averages count them, the return period and its reasons.
 
-    ``usual``: at this hour, which averages look at readings less than.
+    ``usual``: at this hour; averages look at readings less this.
     """
     numbers[SEEN_AT] += 1.0
     seen = numbers[SEEN_AT]
@@ -319,7 +349,8 @@ def _observe_reading(numbers, histograms, sums, record, value, usual, memory):
         numbers[_V : _V + 5] = rest
         numbers[_HABIT] = rest
         numbers[_LOCAL] = rest
-    residual = _residual(numbers, value)
+    counted = _counted(numbers, rest)
+    residual = abs(_residual(numbers, value, counted + usual))
     if value == numbers[_PREVIOUS]:
         numbers[_RUN] += 1.0
     else:  # a run joins the record when it ends, so that it is not compared with itself
@@ -328,23 +359,27 @@ def _observe_reading(numbers, histograms, sums, record, value, usual, memory):
     numbers[_PREVIOUS] = value
     since = _share_since(numbers, 0)
     for i in range(5):
-        numbers[_V + i] += max(_FACTORS[i], since) * (rest - numbers[_V + i])
+        numbers[_V + i] += max(_FACTORS[i], since) * (counted - numbers[_V + i])
+    loudness = min(residual, 2.0 * numbers[_LIMIT_AT]) if numbers[_LIMIT_AT] > 0.0 else residual
     share = 1.0 / max(seen - 1.0, 1.0)  # the first reading has no residual; a start from 0 would look quiet for ever
-    numbers[_ABS_E] += max(0.1, share) * (abs(residual) - numbers[_ABS_E])
-    numbers[_ABS_E + 1] += max(0.03, share) * (abs(residual) - numbers[_ABS_E + 1])
+    numbers[_ABS_E] += max(0.1, share) * (loudness - numbers[_ABS_E])
+    numbers[_ABS_E + 1] += max(0.03, share) * (loudness - numbers[_ABS_E + 1])
 
     statistic = numbers[_STATISTIC_AT : _STATISTIC_AT + _LEVEL_0]
-    for i in range(5):
+    statistic[HABIT] = abs(rest - numbers[_HABIT])
+    for i in range(1, 5):
         statistic[HABIT + i] = abs(numbers[_V + i] - numbers[_HABIT])
-    statistic[RESIDUAL] = abs(residual)
+    statistic[RESIDUAL] = residual
     statistic[LOUDNESS] = numbers[_ABS_E]
     statistic[LOUDNESS + 1] = numbers[_ABS_E + 1]
     statistic[RUN] = max(0.0, numbers[_RUN] - 2.0)
     for i in range(3):
         statistic[LOCAL + i] = abs(numbers[_V + 1 + i] - numbers[_LOCAL])
     quieter = _rank(numbers, histograms, sums, 0, _LEVEL_0, 0, LOUDNESS, memory) - _ONE_SIDED
-    numbers[_HABIT] += max(_HABIT_RATE, 1.0 / seen, since) * (rest - numbers[_HABIT])
-    numbers[_LOCAL] += max(_LOCAL_RATE, 1.0 / seen, since) * (rest - numbers[_LOCAL])
+    if seen < CUT_EVERY or seen % CUT_EVERY == 0.0:
+        _find_limit(numbers, histograms[HABIT], sums[HABIT])
+    numbers[_HABIT] += max(_HABIT_RATE, 1.0 / seen, since) * (counted - numbers[_HABIT])
+    numbers[_LOCAL] += max(_LOCAL_RATE, 1.0 / seen, since) * (counted - numbers[_LOCAL])
 
     surprises = numbers[_SURPRISE_AT : _SURPRISE_AT + _LEVEL_0]
     level = max(_mean(numbers, HABIT, HABIT + 3), _mean(numbers, HABIT + 2, HABIT + 5))
@@ -358,7 +393,7 @@ def _observe_reading(numbers, histograms, sums, record, value, usual, memory):
     period = _return_period(READINGS, record, score, numbers[RECORDED_AT], seen)
     kinds = _kinds_near(score, level, spike, louder, quieter, stuck, LEVEL)
     _keep_peak(READINGS, numbers, record, 0, score, _RECORD_MEMORY)
-    return abs(residual), period, kinds
+    return counted, loudness, period, kinds
 
 
 @kernel
@@ -400,12 +435,13 @@ def _observe_block(numbers, histograms, sums, record, level, value, loudness, me
 
 @kernel
 def _observe_channel(numbers, histograms, sums, record, value, usual, memory):
-    """Take one value of a channel in: afterwards its return periods and reasons are up to date.
+    """Take one value of a channel in: afterwards its return periods and reasons are up to date. Returns the value as
+    far as averages count it.
 
     A block level keeps those of its last block until the next one is full.
     """
-    loudness, period, kinds = _observe_reading(numbers, histograms, sums, record[0], value, usual, memory)
-    value -= usual
+    value, loudness, period, kinds = _observe_reading(numbers, histograms, sums, record[0], value, usual, memory)
+    counted = value + usual
     numbers[_PERIOD_AT] = period
     numbers[_KINDS_AT] = kinds
     for level in range(1, LEVELS):
@@ -414,7 +450,7 @@ def _observe_channel(numbers, histograms, sums, record, value, usual, memory):
         own[_B_ABS_SUM] += loudness
         own[_B_COUNT] += 1.0
         if own[_B_COUNT] < BLOCK:
-            return
+            return counted
         value, loudness = own[_B_SUM] / BLOCK, own[_B_ABS_SUM] / BLOCK
         own[_B_SUM] = 0.0
         own[_B_ABS_SUM] = 0.0
@@ -422,6 +458,7 @@ def _observe_channel(numbers, histograms, sums, record, value, usual, memory):
         period, kinds = _observe_block(numbers, histograms, sums, record[level], level, value, loudness, memory)
         numbers[_PERIOD_AT + level] = max(0.0, float(BLOCK) ** level * (period - _BLOCK_TERM) * _WEIGHTS[level])
         numbers[_KINDS_AT + level] = kinds
+    return counted
 
 
 @kernel
@@ -445,10 +482,12 @@ def observe(tracker, rows, row, memory):
         if math.isnan(value):
             continue
         numbers = tracker.numbers[channel]
-        usual = week.usual(tracker.hours[channel], tracker.profile[channel], value, tracker.floats[HOUR])
-        _observe_channel(
+        hour, hours = tracker.floats[HOUR], tracker.hours[channel]
+        usual = week.usual(hours, tracker.profile[channel], hour)
+        counted = _observe_channel(
             numbers, tracker.histograms[channel], tracker.sums[channel], tracker.record[channel], value, usual, memory
         )
+        week.learn(hours, counted, hour)
         for level in range(LEVELS):
             period = numbers[_PERIOD_AT + level] / channels
             if period > tracker.periods[level]:

@@ -105,8 +105,8 @@ def _end_hour(hours, profile):
 
 
 @kernel
-def usual(hours, profile, value, hour):
-    """Return what is usual at this hour of the week, in which ``value`` was read; 0 where no hour is given."""
+def usual(hours, profile, hour):
+    """Return what is usual at this hour of the week; 0 if no hour is given."""
     if hour < 0.0:
         return 0.0
     if hours[_HOUR] != hour + 1.0:
@@ -117,6 +117,12 @@ def usual(hours, profile, value, hour):
         hours[_MEAN] = 0.0
         share = hours[_AGREED] / hours[_SQUARES] if hours[_SQUARES] > 0.0 else 0.0
         hours[_USUAL] = min(max(share, 0.0), 1.0) * _foreseen(profile, int(hour))
-    hours[_COUNT] += 1.0
-    hours[_MEAN] += (value - hours[_MEAN]) / hours[_COUNT]
     return hours[_USUAL]
+
+
+@kernel
+def learn(hours, value, hour):
+    """Take in a value that was read in this hour."""
+    if hour >= 0.0:
+        hours[_COUNT] += 1.0
+        hours[_MEAN] += (value - hours[_MEAN]) / hours[_COUNT]

@@ -24,30 +24,41 @@ def limited(surprise):
 
 
 class Histogram:
-    """Values by their bin, with a range of BINS bins. Zeros and values below the range are counted as one."""
+    """Values by their bin, with a range of BINS bins. Values below the range are counted as one, and so are zeros."""
 
     def __init__(self, least_excess=0.0):
         self.least_excess = least_excess
         self.bins = {}
-        self.below = 0.0
+        self.below = self.zeros = 0.0
         self.base = None
         self.cut = None  # values up to this bin are ordinary; found again every 32 values
 
     @property
     def total(self):
-        return self.below + sum(self.bins.values())
+        return self.zeros + self.below + sum(self.bins.values())
 
     def add(self, value):
         number = quarter_octave(value) if value > 0.0 else None
-        if number is not None and self.base is None:
-            self.base = number - BINS // 2
-        if number is None or number < self.base:
-            self.below += 1.0
+        if number is None:
+            self.zeros += 1.0
             return
-        self.base = max(self.base, number - BINS + 1)
-        for lost in [i for i in self.bins if i < self.base]:
-            self.below += self.bins.pop(lost)
-        self.bins[number] = self.bins.get(number, 0.0) + 1.0
+        if self.base is None:
+            self.base = number - BINS // 2
+        if number < self.base and self.bins:  # down, but 12 bins above the largest value stay free
+            self.base = max(number, min(self.base, max(self.bins) + 13 - BINS))
+        half = (self.below + sum(self.bins.values())) / 2.0
+        while number >= self.base + BINS and self.weight_from(self.base + 1) >= half:
+            self.below += self.bins.pop(self.base, 0.0)
+            self.base += 1
+        number = min(number, self.base + BINS - 1)
+        if number < self.base:
+            self.below += 1.0
+        else:
+            self.bins[number] = self.bins.get(number, 0.0) + 1.0
+
+    def upper_edge(self, share):
+        beyond = [i for i in self.bins if self.weight_from(i) > share * self.total]
+        return lower_edge(max(beyond) + 1) if beyond else 0.0
 
     def find_cut(self):
         ordinary = [i for i in self.bins if self.weight_from(i) > 0.3 * (self.total + 2.0) - 1.0]
@@ -56,6 +67,7 @@ class Histogram:
     def halve(self):
         self.bins = {number: weight / 2.0 for number, weight in self.bins.items()}
         self.below /= 2.0
+        self.zeros /= 2.0
 
     def weight_from(self, number):
         return sum(weight for i, weight in self.bins.items() if i >= number)
@@ -102,7 +114,8 @@ class Histogram:
         if not self.bins:
             return 0.2
         number = quarter_octave(value) if value > 0.0 else -math.inf
-        below = self.below + sum(weight for i, weight in self.bins.items() if i <= number)
+        below = self.zeros + (self.below if value > 0.0 else 0.0)
+        below += sum(weight for i, weight in self.bins.items() if i <= number)
         probability = (below + 1.0) / (self.total + 2.0)
         return 0.2 if probability > 0.3 else limited(-math.log10(probability))
 
@@ -152,7 +165,7 @@ class Level:
             )
             prior_period = 10.0 ** (1.63 + 0.61 * score)
             log_period = math.log10((self.prior + self.recorded) / (self.prior / prior_period + higher))
-            log_period += max(1.0, log_period - 2.5) * math.log10(self.seen / (self.seen + self.learning))
+            log_period += max(1.0, 2.0 * (log_period - 3.0)) * math.log10(self.seen / (self.seen + self.learning))
             period = 10.0**log_period
         self.keep(score)
         return period
@@ -180,21 +193,23 @@ class Readings:
 
     def __init__(self, memory):
         histograms = [Histogram(least_excess=2.0 if i == 8 else 0.0) for i in range(12)]
-        self.level = Level(histograms, 100, 1e4, 1e5, 400, memory, 4e6)
+        self.level = Level(histograms, 100, 1e4, 1e5, 300, memory, 4e6)
+        self.limit = math.inf  # of deviations from the habit that averages count
+        self.counted = None
         self.previous = None
         self.averages = self.habit = self.local = None
         self.loudness = [0.0, 0.0]
         self.run = 0
         self.fit = [0.0] * 5
 
-    def residual(self, y):
-        """Return the residual of an AR(1) fit that forgets by .999."""
-        if self.previous is None:
+    def residual(self, v, y):
+        """Return the residual of an AR(1) fit that forgets by .999 and learns from ``y``, as far as ``v`` counts."""
+        x, self.counted = self.counted, y
+        if x is None:
             return 0.0
         weight, mean_x, mean_y, variance, covariance = self.fit
-        x = self.previous
         slope = covariance / variance if variance > 0.0 else 0.0
-        residual = y - mean_y - slope * (x - mean_x)
+        residual = v - mean_y - slope * (x - mean_x) if weight > 0.0 else 0.0
         weight = 0.999 * weight + 1.0
         new_x, new_y = mean_x + (x - mean_x) / weight, mean_y + (y - mean_y) / weight
         variance = 0.999 * variance + (x - mean_x) * (x - new_x)
@@ -208,13 +223,14 @@ class Readings:
         self.habit = self.local = self.averages[1]
 
     def take(self, v, usual):
-        """Return the return period and the size of the residual."""
+        """Return the return period, and what counts of the reading less the usual and of the residual's size."""
         rest = v - usual
         self.level.seen += 1
         seen = self.level.seen
         if seen == 1:
             self.averages, self.habit, self.local = [rest] * 5, rest, rest
-        e = self.residual(v)
+        counts = self.habit + min(max(rest - self.habit, -self.limit), self.limit)
+        e = abs(self.residual(v, counts + usual))
         if v != self.previous:
             for x in range(1, self.run - 1):
                 self.level.histograms[8].add(float(x))
@@ -222,21 +238,28 @@ class Readings:
         self.run += 1
         self.previous = v
         self.averages = [
-            average + self.level.rate(f, 6.0) * (rest - average)
+            average + self.level.rate(f, 6.0) * (counts - average)
             for average, f in zip(self.averages, FACTORS, strict=True)
         ]
         rates = [max(f, 1.0 / max(seen - 1, 1)) for f in (0.1, 0.03)]
-        self.loudness = [own + rate * (abs(e) - own) for own, rate in zip(self.loudness, rates, strict=True)]
+        size = min(e, 2.0 * self.limit)
+        self.loudness = [own + rate * (size - own) for own, rate in zip(self.loudness, rates, strict=True)]
         statistics = [
-            *(abs(average - self.habit) for average in self.averages),
-            abs(e),
+            abs(rest - self.habit),
+            *(abs(average - self.habit) for average in self.averages[1:]),
+            e,
             *self.loudness,
             max(0.0, self.run - 2.0),
             *(abs(average - self.local) for average in self.averages[1:4]),
         ]
         s, quieter = self.level.rank(statistics, (6, 7))
-        self.habit += self.level.rate(max(3e-4, 1.0 / seen), 6.0) * (rest - self.habit)
-        self.local += self.level.rate(max(0.01, 1.0 / seen), 6.0) * (rest - self.local)
+        if seen < 32 or seen % 32 == 0:
+            if seen >= 64:
+                self.limit = 8.0 * self.level.histograms[0].upper_edge(0.01) or math.inf
+            elif seen >= 4:
+                self.limit = 32.0 * self.loudness[1] or math.inf
+        self.habit += self.level.rate(max(3e-4, 1.0 / seen), 6.0) * (counts - self.habit)
+        self.local += self.level.rate(max(0.01, 1.0 / seen), 6.0) * (counts - self.local)
         scores = {
             "level": max(mean(s[0:3]), mean(s[2:5]), mean(s[9:12])),
             "spike": max(s[0], s[5]) - 1.5,
@@ -244,7 +267,7 @@ class Readings:
             "quieter": quieter - 0.8,
             "stuck": s[8] - 0.8 if self.run <= seen / 2 and seen >= 500 else 0.0,
         }
-        return self.level.judge(max(scores.values())), abs(e)
+        return self.level.judge(max(scores.values())), counts, size
 
 
 class Blocks:
@@ -306,7 +329,7 @@ class Week:
     def profile(self, hour):
         return self.day[hour % 24] + self.stretch[hour // 4]
 
-    def usual(self, value, hour):
+    def usual(self, hour):
         if hour is None or hour < 0:
             return 0.0
         if hour != self.hour:
@@ -315,7 +338,6 @@ class Week:
             share = self.agreed / self.squares if self.squares > 0.0 else 0.0
             self.now = min(max(share, 0.0), 1.0) * self.profile(hour)
             self.hour, self.values = hour, []
-        self.values.append(value)
         return self.now
 
     def learn(self, hour, average):
@@ -352,9 +374,10 @@ class Channel:
             level.accept(self.readings.habit)
 
     def take(self, value, hour):
-        usual = self.week.usual(value, hour)
-        period, size = self.readings.take(value, usual)
-        full = value - usual, size
+        usual = self.week.usual(hour)
+        period, *full = self.readings.take(value, usual)
+        if hour is not None and hour >= 0:
+            self.week.values.append(full[0] + usual)
         for level in self.blocks:
             full = level.take(*full)
             if full is None:

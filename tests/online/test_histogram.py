@@ -53,13 +53,38 @@ def test_a_value_above_the_range_shifts_the_range_up():
     bins, sums = filled(values)
     assert (bins.sum(), sums[histogram.BELOW]) == (51.0, 0.0)  # the range still holds all of them
     assert bins[-1] == 1.0
-    histogram.add(bins, sums, histogram.bin_number(1e9), 1.0)
-    assert (bins.sum(), sums[histogram.BELOW], sums[histogram.TOTAL]) == (1.0, 51.0, 52.0)
-    assert sums[histogram.BASE] == histogram.bin_number(1e9) - histogram.BINS + 1
-    assert surprise(bins, sums, 1e9) == pytest.approx(-math.log10(2 / 54))
-    assert surprise(bins, sums, 1.5) == 0.2  # below the range nothing is told apart
-    histogram.add(bins, sums, histogram.bin_number(1e300), 1.0)
-    assert (bins.sum(), sums[histogram.BELOW]) == (1.0, 52.0)
+    histogram.add(bins, sums, histogram.bin_number(1.3e4), 1.0)
+    assert (bins.sum(), sums[histogram.TOTAL]) == (52.0, 52.0)
+    assert sums[histogram.BASE] == histogram.bin_number(1.3e4) - histogram.BINS + 1
+
+
+def test_an_absurd_value_leaves_half_of_the_ordinary_ones_in_the_range():
+    values = np.linspace(1.0, 2.0, 50, endpoint=False)
+    bins, sums = filled([*values, 1e300, 1e300])
+    assert bins[-1] == 2.0
+    assert bins[:-1].sum() >= 24.0
+    assert sums[histogram.TOTAL] == 52.0 == bins.sum() + sums[histogram.BELOW]
+    # a value between them is unusual, an ordinary one is not
+    assert surprise(bins, sums, 100.0) == pytest.approx(-math.log10(3 / 54))
+    assert surprise(bins, sums, 1.5) == 0.2
+
+
+def test_the_range_moves_down_to_smaller_values_and_leaves_room_above():
+    bins, sums = filled([1e4, *[1.0] * 99])
+    assert sums[histogram.BELOW] > 0.0  # 1 is too far below
+    bins, sums = filled([100.0, *[1.0] * 99])
+    assert (bins.sum(), sums[histogram.BELOW]) == (100.0, 0.0)
+    assert bins[-12:].sum() == 0.0
+    assert surprise(bins, sums, 100.0) == pytest.approx(-math.log10(2 / 102))
+
+
+def test_an_upper_edge_is_exceeded_by_less_than_its_share():
+    values = np.random.default_rng(0).exponential(size=5_000)
+    bins, sums = filled(values)
+    for share in (0.3, 0.05, 0.01):
+        edge = histogram.upper_edge(bins, sums, share)
+        assert np.mean(values >= edge) <= share < np.mean(values >= edge / 2.0**0.33)
+    assert histogram.upper_edge(*filled([0.0] * 10), 0.01) == 0.0
 
 
 def test_the_tail_beyond_the_record_of_exponential_data_is_about_exponential():

@@ -76,7 +76,16 @@ def _tiny_memory():
     return np.random.default_rng(7).lognormal(0.0, 2.0, 3_000)
 
 
+def _absurd():
+    """Noise with readings that cannot be."""
+    values = np.random.default_rng(8).normal(size=3_000)
+    values[[20, 800, 801, 1_500, 2_400]] = 1e12, 65_535.0, -65_535.0, 65_535.0, 1e12
+    values[2_700:] += 6.0
+    return values
+
+
 STREAMS = {
+    "absurd": (_absurd, MEMORY),
     "random": (_random, MEMORY),
     "with gaps": (_with_gaps, MEMORY),
     "quantised": (_quantised, MEMORY),
@@ -254,6 +263,19 @@ def test_a_sensor_that_sticks_between_missing_readings_is_stuck():
     alarms = [event for event in detect(values, 30_000.0) if event.at >= 5_000]
     assert alarms
     assert "stuck" in alarms[0].reasons
+
+
+@pytest.mark.parametrize("absurd", [1e4, 65_535.0, 1e12])
+@pytest.mark.parametrize("at", [6, 100, 3_000])
+def test_one_absurd_reading_does_not_make_the_sensor_deaf(absurd, at):
+    found = 0
+    for seed in range(5):
+        values = np.random.default_rng(seed).normal(size=6_200)
+        values[at] = absurd
+        values[6_000:] += 8.0
+        detector = hs.OnlineDetector(alarm_policy=hs.AlarmPolicy(every=1_000))
+        found += any(event.kind == "alarm" and event.at >= 6_000 for event in detector.update_many(values))
+    assert found == 5
 
 
 def test_units_do_not_matter():
