@@ -256,6 +256,8 @@ class OnlineDetector:
         self, rows: np.ndarray, is_still: np.ndarray, policy: AlarmPolicy, stops: bool = False
     ) -> tuple[int, list[Event]]:
         assert self._engine is not None
+        if policy is _MUTED and isinstance(self._engine, LeftToRight):
+            self._engine.begin(rows)
         earlier = len(self._recent)
         y = np.concatenate([self._recent, rows]) if earlier else rows
         buffer, settled, end = self._engine.extend(y, is_still, earlier, policy, self._watch, stops)

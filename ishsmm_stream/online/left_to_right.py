@@ -11,9 +11,11 @@ import numpy as np
 from ishsmm_stream._checks import count_complete
 from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream.online import (
+    adaptive,
     alarms,
     episodes,
     forecasting,
+    lattice,
     predictors,
     rarity,
     run_length,
@@ -298,6 +300,11 @@ class LeftToRight:
             len(y), self.least_share, policy, watch, stops, events, settled,
         )  # fmt: skip
         return events[:n_events], settled[:n_settled], row
+
+    def begin(self, first_rows: np.ndarray) -> None:
+        """Look at the rows that come first before they are taken in."""
+        if isinstance(self.emission, adaptive.Adaptive) and self.emission.dequantises:
+            self.memory.stream[adaptive.STEP] = lattice.step_of(first_rows)
 
     def forget_answers(self) -> None:
         """Observations came: what was answered before holds no longer."""

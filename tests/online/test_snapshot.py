@@ -185,7 +185,7 @@ def _as_written_before_constants_had_numbers(data):
 
 
 def test_a_new_detector_has_the_newest_constants():
-    assert hs.OnlineDetector().constants == adaptive.NEWEST == max(adaptive.CONSTANTS) == 2
+    assert hs.OnlineDetector().constants == adaptive.NEWEST == max(adaptive.CONSTANTS) == 3
     newest, first = hs.OnlineDetector(), _under_first_constants()
     for detector in (newest, first):
         detector.update_many(STREAM)
