@@ -163,7 +163,7 @@ class StateRecord(_Message, tag="state", frozen=True, kw_only=True):
 
 class Notice(_Message, tag="notice", frozen=True, kw_only=True):
     """Something about a sensor that is no change point: it fell silent, is back, its detector started afresh, or
-    somebody accepted what it does."""
+    its behaviour was accepted."""
 
     sensor: str
     labels: dict[str, str | bool]
