@@ -76,7 +76,7 @@ class OnlineDetector:
     >>> rng = np.random.default_rng(0)
     >>> events = detector.update_many(np.concatenate([rng.normal(0, 1, 200), rng.normal(5, 1, 100)]))
     >>> [(event.kind, event.at) for event in events]
-    [('raised', 202), ('alarm', 203), ('confirmed', 222), ('cleared', 269)]
+    [('raised', 202), ('alarm', 203), ('confirmed', 222), ('cleared', 259)]
     >>> detector.change_points[0].index
     200
     """

@@ -113,7 +113,7 @@ def test_changes_with_their_times_and_what_became_of_them():
 
 def long_stream(length=4000):
     """A sensor with a reading per minute that moves for an hour and goes back."""
-    values = np.random.default_rng(1).normal(size=length)
+    values = np.random.default_rng(2).normal(size=length)
     values[2000:2060] += 5.0
     times = [(BEGIN + 60 * t) * 1_000_000 for t in range(length)]
     return [
