@@ -556,8 +556,6 @@ class Track:
         track.generation, track.accepted, track.inserted = saved.generation, saved.accepted, saved.inserted
         track.newest = None if saved.newest is None else Reading(sensor, *saved.newest)
         track.channels, track.earlier = saved.channels, saved.earlier
-        track._times = np.frombuffer(zlib.decompress(saved.times), dtype=np.int64).cumsum()
-        track._values = np.frombuffer(saved.values, dtype=np.float64).reshape(-1, max(1, saved.channels))
         track._since_state, track._window_began = saved.since_state, saved.window_began
         track._revisions = saved.revisions
         track.acceptance, track._open_alarm, track.ended = saved.acceptance, saved.open_alarm, None
@@ -570,13 +568,24 @@ class Track:
         )
         track._history = History(prepared.rule) if remembers(prepared.rule) else None
         try:
+            track._times, track._values = _recent_of(saved)
             if track._history is not None:
                 track._history.load(saved.previous, saved.season)
             track.detector = hs.OnlineDetector.restore(saved.detector)
-        except hs.SnapshotError as error:
+        except (zlib.error, ValueError) as error:
             raise TrackError(f"the state of {sensor!r} cannot be read: {error}") from error
         track._use_policy()
         return track
+
+
+def _recent_of(saved: _Saved) -> tuple[np.ndarray, np.ndarray]:
+    """Return times and values of the latest observations; ValueError or zlib.error if they are damaged."""
+    unpacked = zlib.decompressobj().decompress(saved.times, 8 * REMEMBERED + 1)  # never more than is remembered
+    times = np.frombuffer(unpacked, dtype=np.int64).cumsum()
+    values = np.frombuffer(saved.values, dtype=np.float64).reshape(-1, max(1, saved.channels))
+    if len(times) != len(values) or len(times) > REMEMBERED or saved.channels < 0:
+        raise ValueError(f"{len(times)} times and {len(values)} values, at most {REMEMBERED} of each belong together")
+    return times, values
 
 
 def _every(prepared: PreparedRule, interval: float) -> float:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import zlib
+
+import msgspec
 import numpy as np
 import pytest
 
@@ -11,7 +14,7 @@ from service.inference import take
 from service.readings import BadRecord, Reading
 from service.settings.rules import Alarms, DetectorSettings, Rule, Window
 from service.settings.times import TimePolicy
-from service.track import REMEMBERED, Track, TrackError, prepare_rule, tally
+from service.track import REMEMBERED, Track, TrackError, _Saved, prepare_rule, tally
 
 SECOND = 1_000_000
 BEGIN = 1_700_000_000 * SECOND
@@ -186,6 +189,28 @@ def test_bytes_that_are_no_track_are_an_error_that_says_so():
     for bad in (b"", b"something", data[:-3], data[:40]):
         with pytest.raises(TrackError):
             Track.load("boiler-1", bad, prepare_rule(Rule()))
+
+
+@pytest.mark.parametrize("damage", [
+    {"times": b""},
+    {"times": b"no zlib"},
+    {"times": zlib.compress(b"\0" * 80)},
+    {"times": zlib.compress(b"\0" * 100_000_000)},
+    {"times": zlib.compress(b"\0" * 81)},
+    {"values": b"\0" * 7},
+    {"values": b""},
+    {"values": b"\0" * 8 * 10_000},
+    {"channels": 3},
+    {"channels": -1},
+    {"detector": b""},
+], ids="-".join)  # fmt: skip
+def test_a_damaged_field_of_a_state_is_a_track_error(damage):
+    track, _, _ = run(Rule(), readings(steps()), 50)
+    saved = msgspec.msgpack.decode(track.dump(), type=_Saved)
+    state = msgspec.msgpack.encode(msgspec.structs.replace(saved, **damage))
+    with pytest.raises(TrackError, match="boiler-1"):
+        Track.load("boiler-1", state, prepare_rule(Rule()))
+
 
 
 def test_a_track_is_small_and_forgets_what_is_long_ago():
