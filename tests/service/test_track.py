@@ -212,7 +212,6 @@ def test_a_damaged_field_of_a_state_is_a_track_error(damage):
         Track.load("boiler-1", state, prepare_rule(Rule()))
 
 
-
 def test_a_track_is_small_and_forgets_what_is_long_ago():
     track, _, _ = run(Rule(), readings(np.random.default_rng(1).normal(size=2000)), 500)
     assert len(track.dump()) < 57 * 300, "300 bytes a reading at 1 Hz, saved every 57 s"
