@@ -49,8 +49,13 @@ def one_of(name: str, value: Any, known: Iterable[str]) -> str:
 
 
 def series(name: str, values: Any) -> np.ndarray:
-    """Observations as a float64 array of shape (length, channels); NaN means missing, infinities are refused."""
+    """Observations as a float64 array of shape (length, channels). NaN and masked values mean missing; infinities and
+    complex numbers are refused."""
+    if isinstance(values, np.ndarray) and np.iscomplexobj(values):
+        raise ValueError(f"{name} must be real numbers, got complex ones; hand over two channels, .real and .imag")
     try:
+        if isinstance(values, np.ma.MaskedArray):
+            values = np.ma.filled(values.astype(np.float64), np.nan)
         array = np.array(values, dtype=np.float64, order="C")
     except (TypeError, ValueError) as error:
         raise ValueError(f"{name} must be an array of numbers (NaN where missing): {error}") from None

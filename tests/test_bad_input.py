@@ -66,3 +66,22 @@ def test_the_message_says_what_was_wrong(name):
     call, message = CASES[name]
     with pytest.raises(ValueError, match=message):
         call()
+
+
+def test_complex_numbers_are_refused_and_masked_values_are_missing():
+    values = np.random.default_rng(0).normal(size=60)
+    with pytest.raises(ValueError, match="complex"):
+        hs.OnlineDetector().update_many(values + 1j)
+    with pytest.raises(ValueError, match="complex"):
+        hs.OnlineDetector().update(1j)
+    warm, masked, missing = (hs.OnlineDetector() for _ in range(3))
+    warm.update_many(values)
+    with pytest.raises(ValueError, match="complex"):
+        hs.update_fleet([warm], [values + 1j])
+    is_missing = np.arange(60) % 7 == 3
+    masked.update_many(np.ma.masked_array(np.where(is_missing, 1e9, values), is_missing))
+    missing.update_many(np.where(is_missing, np.nan, values))
+    assert masked.snapshot() == missing.snapshot()
+    hs.update_fleet([masked], [np.ma.masked_array([1, 999, 2], [False, True, False])])
+    missing.update_many([1.0, np.nan, 2.0])
+    assert masked.snapshot() == missing.snapshot()

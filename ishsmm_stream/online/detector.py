@@ -178,7 +178,7 @@ class OnlineDetector:
     def update(self, y: Any, time: Any = None, zone: str = "UTC") -> list[Event]:
         """Take one observation in: a number, a sequence with one number a channel, NaN where missing."""
         times = None if time is None else np.reshape(np.asarray(time), 1)
-        return self.update_many(np.reshape(np.asarray(y, dtype=np.float64), (1, -1)), times, zone)
+        return self.update_many(np.reshape(np.asanyarray(y), (1, -1)), times, zone)
 
     def update_many(self, values: Any, times: Any = None, zone: str = "UTC") -> list[Event]:
         """Take observations in, in order; the same as ``update`` one by one. Returns the events they caused.

@@ -101,6 +101,8 @@ def _update(
 
 def _one_channel(values: Any) -> np.ndarray | None:
     """The readings of one channel as they are handed on; None where there is something to say about them."""
+    if isinstance(values, np.ndarray) and (np.iscomplexobj(values) or isinstance(values, np.ma.MaskedArray)):
+        return None
     try:
         rows = np.asarray(values, dtype=np.float64)
     except (TypeError, ValueError):
