@@ -85,3 +85,11 @@ def test_complex_numbers_are_refused_and_masked_values_are_missing():
     hs.update_fleet([masked], [np.ma.masked_array([1, 999, 2], [False, True, False])])
     missing.update_many([1.0, np.nan, 2.0])
     assert masked.snapshot() == missing.snapshot()
+
+
+def test_no_values_with_no_times_are_nothing_and_missing_hours_are_named():
+    assert hs.OnlineDetector().update_many([], []) == []
+    with pytest.raises(ValueError, match="times"):
+        hs.OnlineDetector().update_many([1.0, 2.0], [0.0])
+    with pytest.raises(ValueError, match=r"detectors and hours .* 1 and 2"):
+        hs.update_fleet_to_event([hs.OnlineDetector()], [[1.0]], hours=[3, 4])

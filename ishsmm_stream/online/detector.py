@@ -186,7 +186,7 @@ class OnlineDetector:
         ``times``: of the observations, in seconds since the epoch or as numpy datetimes. With them alarms know what is
         usual at an hour of the day and of the week, in the time zone ``zone``; changes do not depend on them.
         """
-        if times is None:
+        if times is None or np.size(values) == np.size(times) == 0:
             return self._take(values, stops=False)[1]
         rows, hours = _checks.series("values", values), week.hours_of_week(times, zone)
         if hours.shape != (len(rows),):

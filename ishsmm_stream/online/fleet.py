@@ -61,8 +61,10 @@ def _update(
 ) -> list[tuple[int, list[Event]]]:
     if hours is None:
         hours = [week.NO_HOUR] * len(detectors)
-    if not len(detectors) == len(values) == len(hours):
+    if len(detectors) != len(values):
         raise ValueError(f"detectors and values must have the same length, got {len(detectors)} and {len(values)}")
+    if len(detectors) != len(hours):
+        raise ValueError(f"detectors and hours must have the same length, got {len(detectors)} and {len(hours)}")
     if len(set(map(id, detectors))) < len(detectors):
         raise ValueError("detectors holds one of them twice; a stream has one detector")
     workers = _checks.whole("threads", threads if threads is not None else os.cpu_count() or 1, 1)
