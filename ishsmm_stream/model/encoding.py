@@ -43,8 +43,8 @@ def encode(value: Any) -> Any:
 
 
 def plain(value: Any) -> Any:
-    """A number of numpy's as Python's own."""
-    return value.item() if isinstance(value, np.generic) else value
+    """A number or an array of numpy's as Python's own."""
+    return value.tolist() if isinstance(value, (np.generic, np.ndarray)) else value
 
 
 def decode(value: Any) -> Any:

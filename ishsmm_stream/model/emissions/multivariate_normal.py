@@ -16,10 +16,13 @@ from ishsmm_stream.model.emissions import family
 
 
 class _Prior(NamedTuple):
-    mean: tuple[float, ...]
+    """What kernels take. Arrays, since the length of a tuple would be part of a kernel's type: every number of channels
+    would be compiled anew."""
+
+    centre: np.ndarray  # (D,)
     mean_weight: float
     freedom: float
-    scale: tuple[tuple[float, ...], ...]
+    psi: np.ndarray  # (D, D)
 
 
 class MultivariateNormal(_Prior):
@@ -45,26 +48,51 @@ class MultivariateNormal(_Prior):
         checked_freedom = _checks.number("freedom", freedom)
         if checked_freedom <= channels - 1:
             raise ValueError(f"freedom must be greater than channels - 1 = {channels - 1}, got {freedom!r}")
-        return super().__new__(
-            cls,
-            checked_mean,
-            _checks.positive("mean_weight", mean_weight),
-            checked_freedom,
-            _checked_scale(scale, channels),
-        )
+        checked_weight = _checks.positive("mean_weight", mean_weight)
+        return super().__new__(cls, checked_mean, checked_weight, checked_freedom, _checked_scale(scale, channels))
+
+    @property
+    def mean(self) -> tuple[float, ...]:
+        """E[mu], one number for each channel."""
+        return tuple(self.centre.tolist())
+
+    @property
+    def scale(self) -> tuple[tuple[float, ...], ...]:
+        """The matrix Psi, row by row."""
+        return tuple(map(tuple, self.psi.tolist()))
+
+    def _asdict(self) -> dict[str, Any]:
+        return {
+            "mean": self.mean, "mean_weight": self.mean_weight, "freedom": self.freedom, "scale": self.scale,
+        }  # fmt: skip
+
+    def _replace(self, **fields: Any) -> MultivariateNormal:  # type: ignore[override]
+        return MultivariateNormal(**{**self._asdict(), **fields})
+
+    def __repr__(self) -> str:
+        return f"MultivariateNormal({', '.join(f'{name}={value!r}' for name, value in self._asdict().items())})"
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and self._asdict() == other._asdict()
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._asdict().values()))
 
 
-def _checked_mean(mean: Any) -> tuple[float, ...]:
+def _checked_mean(mean: Any) -> np.ndarray:
     try:
         values = list(mean)
     except TypeError:
         raise ValueError(f"mean must be a sequence of numbers, one a channel, got {mean!r}") from None
     if not values:
         raise ValueError(f"mean must hold at least one number, got {mean!r}")
-    return tuple(_checks.number(f"mean[{i}]", value) for i, value in enumerate(values))
+    return _constant([_checks.number(f"mean[{i}]", value) for i, value in enumerate(values)])
 
 
-def _checked_scale(scale: Any, channels: int) -> tuple[tuple[float, ...], ...]:
+def _checked_scale(scale: Any, channels: int) -> np.ndarray:
     try:
         matrix = np.array(scale, dtype=np.float64)
     except (TypeError, ValueError):
@@ -82,17 +110,24 @@ def _checked_scale(scale: Any, channels: int) -> tuple[tuple[float, ...], ...]:
     # judged on the correlations: channels may have very different units
     if not deviations.all() or np.linalg.eigvalsh(matrix / np.outer(deviations, deviations))[0] < 1e-12:
         raise ValueError(f"scale must be positive definite, got {scale!r}")
-    return tuple(tuple(float(entry) for entry in row) for row in matrix)
+    return _constant(matrix)
+
+
+def _constant(numbers: Any) -> np.ndarray:
+    """A copy that cannot be changed: priors are compared and hashed."""
+    array = np.array(numbers, dtype=np.float64)
+    array.setflags(write=False)
+    return array
 
 
 @owning_kernel
 def _prior_factor(prior):
     """The Cholesky factor of Psi."""
-    channels = len(prior.mean)
+    channels = len(prior.centre)
     factor = np.empty((channels, channels))
     for i in range(channels):
         for j in range(i + 1):
-            factor[i, j] = prior.scale[i][j]
+            factor[i, j] = prior.psi[i, j]
     cholesky(factor)
     return factor
 
@@ -100,15 +135,15 @@ def _prior_factor(prior):
 @owning_kernel
 def _posterior_factor(prior, stats):
     """The Cholesky factor of Psi_n."""
-    channels = len(prior.mean)
+    channels = len(prior.centre)
     count = stats[0]
     shrinkage = prior.mean_weight * count / (prior.mean_weight + count)
     factor = np.empty((channels, channels))
     for i in range(channels):
-        offset = shrinkage * (stats[1 + i] - prior.mean[i])
+        offset = shrinkage * (stats[1 + i] - prior.centre[i])
         row = 1 + channels + i * channels
         for j in range(i + 1):
-            factor[i, j] = prior.scale[i][j] + stats[row + j] + offset * (stats[1 + j] - prior.mean[j])
+            factor[i, j] = prior.psi[i, j] + stats[row + j] + offset * (stats[1 + j] - prior.centre[j])
     cholesky(factor)
     return factor
 
@@ -117,18 +152,18 @@ def _posterior_factor(prior, stats):
 def _posterior_mean(prior, stats, channel):
     """E[mu] of one channel."""
     weight = stats[0] / (prior.mean_weight + stats[0])
-    return prior.mean[channel] + (stats[1 + channel] - prior.mean[channel]) * weight
+    return prior.centre[channel] + (stats[1 + channel] - prior.centre[channel]) * weight
 
 
 @family.stats_size.register(MultivariateNormal)
 def _stats_size(prior):
-    channels = len(prior.mean)
+    channels = len(prior.centre)
     return 1 + channels + channels * channels
 
 
 @family.params_size.register(MultivariateNormal)
 def _params_size(prior):
-    channels = len(prior.mean)
+    channels = len(prior.centre)
     return channels + channels * channels
 
 
@@ -141,7 +176,7 @@ def _clear(prior, stats):
 def _add(prior, stats, y, t):
     if family.is_missing(y, t):
         return
-    channels = len(prior.mean)
+    channels = len(prior.centre)
     stats[0] += 1.0
     count = stats[0]
     # With d the deviation from the mean so far, the scatter gains d d' (count - 1) / count.
@@ -159,7 +194,7 @@ def _log_predictive(prior, stats, y, t):
     # A multivariate t: freedom_n - D + 1 degrees of freedom, scale matrix Psi_n (k + 1) / (k (freedom_n - D + 1)).
     if family.is_missing(y, t):
         return 0.0
-    channels = len(prior.mean)
+    channels = len(prior.centre)
     weight = prior.mean_weight + stats[0]
     freedom = prior.freedom + stats[0]
     factor = _posterior_factor(prior, stats)
@@ -181,7 +216,7 @@ def _log_predictive(prior, stats, y, t):
 
 @family.log_marginal.register(MultivariateNormal, owning=True)
 def _log_marginal(prior, stats):
-    channels = len(prior.mean)
+    channels = len(prior.centre)
     count = stats[0]
     result = -0.5 * count * channels * LOG_PI - 0.5 * channels * math.log1p(count / prior.mean_weight)
     for i in range(channels):  # the ratio of multivariate gamma functions
@@ -196,7 +231,7 @@ def _draw_parameters(prior, stats, rng, params):
     # Bartlett: B B' ~ Wishart(freedom, I) for B upper triangular with independent standard normals above the diagonal
     # and B_ii^2 ~ chi-square(freedom - (D - 1 - i)). With Psi_n = L L' the precision L'^-1 B B' L^-1 is a draw, and
     # W = B' L^-1.
-    channels = len(prior.mean)
+    channels = len(prior.centre)
     freedom = prior.freedom + stats[0]
     factor = _posterior_factor(prior, stats)
     for i in range(channels):
@@ -220,7 +255,7 @@ def _draw_parameters(prior, stats, rng, params):
 def _log_density(prior, params, y, t):
     if family.is_missing(y, t):
         return 0.0
-    channels = len(prior.mean)
+    channels = len(prior.centre)
     result = -channels * HALF_LOG_TWO_PI
     for i in range(channels):
         row = channels + i * channels
@@ -233,7 +268,7 @@ def _log_density(prior, params, y, t):
 
 @family.simulate.register(MultivariateNormal)
 def _simulate(prior, params, rng, y, t, position):
-    channels = len(prior.mean)
+    channels = len(prior.centre)
     for i in range(channels):
         y[t, i] = rng.standard_normal()
     solve_lower(params[channels : channels + channels * channels].reshape(channels, channels), y[t])
@@ -243,17 +278,17 @@ def _simulate(prior, params, rng, y, t, position):
 
 @family.channels.register(MultivariateNormal)
 def _channels(prior):
-    return len(prior.mean)
+    return len(prior.centre)
 
 
 @family.check_data.register(MultivariateNormal)
 def _check_data(prior, y):
-    family.require_channels(y, len(prior.mean), "this MultivariateNormal")
+    family.require_channels(y, len(prior.centre), "this MultivariateNormal")
 
 
 @family.parameter_names.register(MultivariateNormal)
 def _parameter_names(prior):
-    channels = range(len(prior.mean))
+    channels = range(len(prior.centre))
     return (
         *(f"mean[{i}]" for i in channels),
         *(f"sd[{i}]" for i in channels),
@@ -263,7 +298,7 @@ def _parameter_names(prior):
 
 @family.describe.register(MultivariateNormal)
 def _describe(prior, params):
-    channels = len(prior.mean)
+    channels = len(prior.centre)
     factor = np.linalg.inv(np.reshape(params[channels:], (channels, channels)))
     covariance = factor @ factor.T
     deviations = np.sqrt(np.diag(covariance))
@@ -277,7 +312,7 @@ def _describe(prior, params):
 
 @family.location.register(MultivariateNormal)
 def _location(prior, params, y, t, position):
-    return tuple(params[: len(prior.mean)])
+    return tuple(params[: len(prior.centre)])
 
 
 @family.is_segment_local.register(MultivariateNormal)
