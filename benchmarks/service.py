@@ -39,6 +39,7 @@ from table import Table  # noqa: E402
 
 from service import messages  # noqa: E402
 from service.commands import topics as topics_command  # noqa: E402
+from service.envelope import changelog_value  # noqa: E402
 from service.inference import take  # noqa: E402
 from service.kafka import topics as kafka_topics  # noqa: E402
 from service.kafka.changelog import ChangelogReader  # noqa: E402
@@ -46,7 +47,7 @@ from service.kafka.connection import Connection  # noqa: E402
 from service.kafka.consumer import Subscription  # noqa: E402
 from service.kafka.input import Commit, connection_of  # noqa: E402
 from service.kafka.producer import RECORD_OVERHEAD, Transactions  # noqa: E402
-from service.partition import Output, changelog_value  # noqa: E402
+from service.partition import Output  # noqa: E402
 from service.readings import Reading  # noqa: E402
 from service.settings import Rule, Settings  # noqa: E402
 from service.settings.sections import Topics  # noqa: E402

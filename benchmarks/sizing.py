@@ -30,8 +30,9 @@ import msgspec  # noqa: E402
 import numpy as np  # noqa: E402
 from table import Table  # noqa: E402
 
+from service.envelope import changelog_value  # noqa: E402
 from service.mapping import decoder  # noqa: E402
-from service.partition import Partition, Rules, changelog_value, decode_with  # noqa: E402
+from service.partition import Partition, Rules, decode_with  # noqa: E402
 from service.settings import RecordMapping, Rule, Settings  # noqa: E402
 from service.store import Store  # noqa: E402
 from service.track import Track  # noqa: E402

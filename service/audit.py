@@ -18,6 +18,7 @@ import msgspec
 
 from service import mapping as mappings
 from service import messages
+from service.envelope import read_changelog_value
 from service.kafka import groups
 from service.kafka import topics as kafka_topics
 from service.kafka.changelog import ChangelogReader
@@ -26,7 +27,6 @@ from service.kafka.consumer import Partition as Place
 from service.kafka.control import KafkaControl
 from service.kafka.input import Commit, connection_of, read_commit, reads_directly, sensor_topic
 from service.mapping import Decoder
-from service.partition import read_changelog_value
 from service.readings import BadRecord, Reading
 from service.settings import RecordMapping, Settings
 from service.track import Tally, TrackError, tally

@@ -9,16 +9,20 @@ from __future__ import annotations
 
 import logging
 import time
+from collections.abc import Collection
+from typing import NamedTuple
 
 import msgspec
 
+from service import envelope
+from service.crashes import CrashJournal
 from service.kafka.changelog import ChangelogReader, ReadStalled
 from service.kafka.consumer import BrokersAway, Subscription
 from service.kafka.consumer import Partition as Place
 from service.kafka.control import ControlFollower
 from service.kafka.input import Commit, read_commit, sensor_topic
 from service.metrics import Metrics
-from service.partition import Partition, RecordDecoder, Rules, read_changelog_value
+from service.partition import Partition, RecordDecoder, Rules
 from service.settings import Settings
 from service.store import Saved, Store
 from service.upkeep import Upkeep
@@ -29,6 +33,13 @@ log = logging.getLogger(__name__)
 _RESTORE_PATIENCE, _RESTORE_AGAIN = 1.0, 1.0
 # By now brokers have ended every transaction that nobody goes on with: somebody has to look.
 _RESTORE_OVERDUE = 120.0
+
+
+class Read(NamedTuple):
+    """What a changelog says of a sensor."""
+
+    saved: Saved
+    topic_id: bytes | None  # of the topic that the state was read from; empty: not known, None: the state is damaged
 
 
 class Holdings:
@@ -46,6 +57,7 @@ class Holdings:
         store: Store,
         upkeep: Upkeep,
         metrics: Metrics,
+        journal: CrashJournal,
     ) -> None:
         self.settings = settings
         self.partitions = partitions
@@ -59,11 +71,13 @@ class Holdings:
         self._store = store
         self._upkeep = upkeep
         self._metrics = metrics
+        self._journal = journal
         self._topic = sensor_topic(settings)
         self._began: dict[Place, int] = {}
         self._to_restore: dict[Place, float] = {}  # and when to try (monotonic)
         self._overdue_at: dict[Place, float] = {}  # when to complain about one that cannot be restored (monotonic)
         self._new: set[int] = set()
+        self._topic_ids: dict[str, bytes] = {}  # of the topics that we read from, as far as they are known
 
     @property
     def are_restored(self) -> bool:
@@ -114,6 +128,39 @@ class Holdings:
             self._metrics.rebalances.inc()
             log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
 
+    def recreated_topics(self) -> set[str]:
+        """Topics that were deleted and created again since their partitions were begun."""
+        found = set()
+        for topic in {topic for topic, _ in self._began}:
+            topic_id = self._subscription.topic_id(topic)
+            if topic_id and self._topic_ids.setdefault(topic, topic_id) != topic_id:
+                found.add(topic)
+        return found
+
+    def begin_anew(self, topics: set[str]) -> None:
+        """Go to the first records of our partitions of topics that were deleted and created again."""
+        ours = [place for place in self._subscription.assignment() if place[0] in topics]
+        self._subscription.pause(ours)
+        for topic in topics:
+            self._topic_ids[topic] = self._subscription.topic_id(topic)
+        foreign = [place for place in ours if place[0] != self._topic]
+        for place, first in self._subscription.beginning(foreign).items():
+            self._report_recreated(place, first)
+            self._begin_at(place, first)
+        self._subscription.resume(foreign)
+        for place in ours:
+            if place[0] == self._topic:
+                self._drop(place[1])
+                self._to_restore[place] = 0.0  # which finds that the states are of another topic
+
+    def _report_recreated(self, place: Place, first: int) -> None:
+        self._metrics.topics_recreated.inc()
+        log.warning("%s[%d] was deleted and created again: reading it from its first record, %d", *place, first)
+
+    def _begin_at(self, place: Place, offset: int) -> None:
+        self._subscription.seek(place, offset)
+        self.begun[place] = self._began[place] = offset
+
     def _drop(self, number: int) -> None:
         self.partitions.pop(number, None)
         self._store.drop(number)
@@ -134,6 +181,7 @@ class Holdings:
         """Partitions whose readings are sent on have no state: they go on where they were left."""
         for place, (offset, metadata) in self._subscription.locate(places).items():
             self._note_beginning(place, offset, metadata)
+            self._topic_ids.setdefault(place[0], self._subscription.topic_id(place[0]))
         self._subscription.resume(places)
 
     def _note_beginning(self, place: Place, offset: int, metadata: str) -> Commit:
@@ -177,9 +225,20 @@ class Holdings:
         if not self._reader.is_settled(self.settings.topics.changelog, number):
             raise ReadStalled("a transaction is open in its changelog")
         self._control.catch_up()  # what was forgotten must not come back with what is replayed
-        commit = self._note_beginning(place, offset, metadata)
         self._drop(number)
-        self._read_changelog(number)
+        end = self._reader.high_watermark(topic, number)
+        read = self._read_changelog(number)
+        self._store.put(number, ((sensor, one.saved) for sensor, one in read.items()))
+        topic_id = self._topic_ids[topic] = self._subscription.topic_id(topic)
+        is_recreated = _is_recreated(topic_id, read.values(), offset, end)
+        if is_recreated:
+            offset = self._reader.beginning(topic, number)
+            self._report_recreated(place, offset)
+            newest = (one.saved.newest for one in read.values() if one.topic_id is not None)
+            commit = Commit(offset, max(newest, default=0), offset)
+            self._begin_at(place, offset)
+        else:
+            commit = self._note_beginning(place, offset, metadata)
         within = self.settings.worker.snapshot_within_s
         partition = Partition(
             number,
@@ -189,11 +248,14 @@ class Holdings:
             self._upkeep.has_room_for_sensor,
             within,
             self._control.book,
+            topic_id,
+            self._journal,
         )
         replayed = (
             self._reader.records(topic, number, commit.unsaved_from, offset) if commit.unsaved_from < offset else ()
         )
-        partition.begin(offset, commit.clock, replayed)
+        moved = [sensor for sensor, one in read.items() if _is_of_another(topic_id, one, is_recreated)]
+        partition.begin(offset, commit.clock, replayed, moved)
         self.partitions[number] = partition
         self._new.add(number)
         self._subscription.resume([place])
@@ -204,13 +266,43 @@ class Holdings:
             number, partition.sensors, max(0, offset - commit.unsaved_from), time.monotonic() - began,
         )  # fmt: skip
 
-    def _read_changelog(self, number: int) -> None:
-        newest: dict[str, Saved] = {}
-        for key, value, _ in self._reader.read(self.settings.topics.changelog, number):
-            if key is None:
-                continue
-            if value is None:
-                newest.pop(key.decode(), None)
+    def _read_changelog(self, number: int) -> dict[str, Read]:
+        """What the changelog says of every sensor."""
+        newest: dict[str, bytes] = {}
+        for key, value, offset in self._reader.read(self.settings.topics.changelog, number):
+            try:
+                sensor = None if key is None else key.decode()
+            except UnicodeDecodeError:
+                sensor = None
+            if sensor is None:
+                log.warning("changelog[%d] at offset %d: the key names no sensor, passed over", number, offset)
+            elif value is None:
+                newest.pop(sensor, None)
             else:
-                newest[key.decode()] = read_changelog_value(value)
-        self._store.put(number, newest.items())
+                newest[sensor] = value
+        return {sensor: _read_state(number, sensor, value) for sensor, value in newest.items()}
+
+
+def _read_state(number: int, sensor: str, value: bytes) -> Read:
+    """What a record says; a damaged state has seen none of the readings."""
+    saved = envelope.read_changelog_value(value)
+    try:
+        topic_id = envelope.topic_id_of(number, sensor, saved)
+    except envelope.Damaged as damaged:
+        log.warning("partition %d: the state of %r cannot be used, it starts afresh: %s", number, sensor, damaged)
+        return Read(saved._replace(next_offset=0), None)
+    return Read(saved, topic_id)
+
+
+def _is_recreated(topic_id: bytes, read: Collection[Read], offset: int, end: int) -> bool:
+    """Whether the topic was deleted and created again since the states were read from it. Where ids are not known, by
+    the place that was reached: a topic is not shorter than it was, unless it is another one."""
+    known = {one.topic_id for one in read if one.topic_id}
+    return topic_id not in known if topic_id and known else offset > end
+
+
+def _is_of_another(topic_id: bytes, one: Read, is_recreated: bool) -> bool:
+    """Whether a state was read from an earlier topic of the same name."""
+    if one.topic_id is None:
+        return False
+    return one.topic_id != topic_id if one.topic_id and topic_id else is_recreated

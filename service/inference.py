@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 
 import ishsmm_stream as hs
+from service.crashes import CrashJournal, Stretch
 from service.track import Accepted, Published, Track
 
 # Tracks that go together: as many as lie side by side in memory.
@@ -29,8 +30,9 @@ class Feed:
     """Readings of a track on their way into its detector, in pieces: up to the next event, the end of a publishing
     window or the end of an hour."""
 
-    def __init__(self, track: Track, accepted: Accepted) -> None:
+    def __init__(self, track: Track, accepted: Accepted, stretch: Stretch | None = None) -> None:
         self.track = track
+        self.stretch = stretch  # of the input, for the journal
         self.published = Published([], [])
         self._line = track.line_up(accepted)
         self._at = 0
@@ -80,12 +82,14 @@ class Feed:
 class Inference:
     """Infers from the readings of tracks that are added to it, until ``finish`` has seen them through.
 
-    ``threads``: beside this one; 0: everything happens here. Without ``publishes`` no messages are made: they were
-    published before, and are most of the work where windows are short.
+    ``threads``: beside this one; 0: everything happens here. ``journal``: where it writes whose readings are with the
+    detectors. Without ``publishes`` no messages are made: they were published before, and are most of the work where
+    windows are short.
     """
 
-    def __init__(self, threads: int = 0, publishes: bool = True) -> None:
+    def __init__(self, threads: int = 0, publishes: bool = True, journal: CrashJournal | None = None) -> None:
         self.seconds = 0.0  # that it took, those on other threads only where they were waited for
+        self._journal = journal
         self._threads = threads
         self._publishes = publishes
         self._pool: ThreadPoolExecutor | None = None
@@ -98,18 +102,24 @@ class Inference:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def add(self, readings: Sequence[tuple[Track, Accepted]]) -> list[Feed]:
+    def add(self, readings: Sequence[tuple[Track, Accepted, Stretch | None]]) -> list[Feed]:
         """Begin with the readings of further tracks; returns their feeds, which are done after ``finish``."""
         began = time.perf_counter()
-        feeds = []
-        for at in range(0, len(readings), _GROUP):
-            group = [Feed(track, accepted) for track, accepted in readings[at : at + _GROUP]]
-            feeds += group
-            self._go_on(group)
+        feeds = [Feed(*one) for one in readings]
+        suspects = [feed for feed in feeds if self._is_suspect(feed)]
+        others = feeds if not suspects else [feed for feed in feeds if feed not in suspects]
+        for at in range(0, len(others), _GROUP):
+            self._go_on(others[at : at + _GROUP])
             while self._under_way and self._under_way[0][1].done():
                 self._take_oldest()
+        for feed in suspects:
+            self.finish()
+            self._go_on([feed])
         self.seconds += time.perf_counter() - began
         return feeds
+
+    def _is_suspect(self, feed: Feed) -> bool:
+        return self._journal is not None and feed.stretch is not None and self._journal.is_suspect(feed.stretch)
 
     def finish(self) -> None:
         """Wait until detectors have taken everything."""
@@ -123,6 +133,7 @@ class Inference:
         while group := [feed for feed in group if not feed.is_done]:
             detectors, pieces = [feed.track.detector for feed in group], [feed.piece() for feed in group]
             update = partial(hs.update_fleet_to_event, detectors, pieces, hours=[feed.hour for feed in group])
+            self._note(group, begins=True)
             if self._threads and sum(map(len, pieces)) >= _WORTH_A_THREAD:
                 self._under_way.append((group, self._submit(update)))
                 return
@@ -138,7 +149,14 @@ class Inference:
         self._took(group, answers.result())
         self._go_on(group)
 
+    def _note(self, group: list[Feed], begins: bool) -> None:
+        """Write into the journal whose readings are with the detectors."""
+        if self._journal is not None:
+            stretches = [feed.stretch for feed in group if feed.stretch is not None]
+            (self._journal.begin if begins else self._journal.end)(stretches)
+
     def _took(self, group: list[Feed], answers: list[tuple[int, list[hs.Event]]]) -> None:
+        self._note(group, begins=False)
         for feed, (taken, events) in zip(group, answers, strict=True):
             feed.took(taken, events, self._publishes)
 
@@ -146,5 +164,5 @@ class Inference:
 def take(track: Track, accepted: Accepted, publishes: bool = True) -> Published:
     """Infer from readings of one track, as judged, in their order."""
     inference = Inference(publishes=publishes)
-    (feed,) = inference.add([(track, accepted)])
+    (feed,) = inference.add([(track, accepted, None)])
     return feed.published

@@ -20,7 +20,8 @@ from service import mapping as mappings
 from service import messages
 from service.api.answers import SensorPosterior
 from service.api.posterior import posterior
-from service.partition import Partition, RecordDecoder, Rules, decode_with, read_changelog_value
+from service.envelope import read_changelog_value
+from service.partition import Partition, RecordDecoder, Rules, decode_with
 from service.readings import Reading
 from service.settings import RecordMapping, Settings
 from service.store import Saved, Store

@@ -168,7 +168,7 @@ class Notice(_Message, tag="notice", frozen=True, kw_only=True):
     sensor: str
     labels: dict[str, str | bool]
     generation: int
-    kind: Literal["silent", "back", "new_generation", "accepted"]
+    kind: Literal["silent", "back", "new_generation", "accepted", "topic_recreated", "set_aside"]
     index: Annotated[
         int | None,
         Meta(

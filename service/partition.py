@@ -8,38 +8,39 @@ restore replays.
 from __future__ import annotations
 
 import heapq
+import logging
 import math
-import struct
 import time
 import zlib
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
 import ishsmm_stream as hs
-from service import messages
+from service import envelope, messages
 from service.control import NEVER, ControlBook
+from service.crashes import CrashJournal, Stretch
 from service.inference import Inference, take
 from service.mapping import Decoder
-from service.readings import EARLIEST, BadRecord, Reading
+from service.readings import EARLIEST, LATEST, BadRecord, Reading
 from service.settings import Settings
 from service.store import Saved, SavedStates
 from service.track import PreparedRule, Published, Track, TrackError, prepare_rule
 
-# next offset, newest reading time, generation
-_HEAD = struct.Struct(">qqi")
+log = logging.getLogger(__name__)
 
 
 class Window:
     """What a sensor measured since the cycle began, on its way to the detector."""
 
-    __slots__ = ("newest", "offset", "readings", "track")
+    __slots__ = ("first", "newest", "offset", "readings", "track")
 
     def __init__(self, track: Track) -> None:
         self.track = track
         self.readings: list[tuple[int, tuple[float, ...], int]] = []  # time, values, steps missing before
         self.newest = EARLIEST  # of their times
-        self.offset = 0  # of the last one's record
+        self.first = -1  # offset of the first one's record, -1 before there is one,
+        self.offset = 0  # and of the last one's
 
 
 Pending = dict[str, Window]  # by sensor
@@ -108,17 +109,6 @@ class Rules:
         return prepared
 
 
-def changelog_value(saved: Saved) -> bytes:
-    """A sensor's state as it stands in the changelog."""
-    return _HEAD.pack(saved.next_offset, saved.newest, saved.generation) + saved.state
-
-
-def read_changelog_value(value: bytes) -> Saved:
-    """What ``changelog_value`` wrote."""
-    next_offset, newest, generation = _HEAD.unpack_from(value)
-    return Saved(next_offset, newest, generation, value[_HEAD.size :])
-
-
 def dead_letter(record: Record, bad: BadRecord, reading: int | None = None) -> Output:
     """The record as a dead letter."""
     letter = messages.dead_letter(
@@ -157,6 +147,7 @@ class Partition:
 
     ``room_for_sensor`` says whether the worker takes on one more. ``control`` may change between two calls: resets
     and acceptances hold from the next reading on that ``take`` is given, what is to be forgotten goes with ``forget``.
+    ``topic_id``: of the topic that the records come from, empty if there is none.
     """
 
     def __init__(
@@ -168,8 +159,12 @@ class Partition:
         room_for_sensor: Callable[[], bool],
         snapshot_within: float = 60.0,
         control: ControlBook | None = None,
+        topic_id: bytes = b"",
+        journal: CrashJournal | None = None,
     ) -> None:
         self.number = number
+        self._topic_id = topic_id
+        self._journal = journal
         self.next_offset = 0
         self.clock = 0  # the newest reading time in the partition: its stream time
         self._rules = rules
@@ -190,6 +185,8 @@ class Partition:
         self._saved: set[str] = set()  # sensors with a snapshot
         self._silent: set[str] = set()
         self._fresh: dict[str, str] = {}  # why sensors start afresh, where it is not their rule
+        self._to_report: set[str] = set()  # sensors that were set aside, of which no notice says so yet
+        self._moved: set[str] = set()  # sensors whose state was read from a topic that is gone
         self._is_replaying = False
         self._deadlines: list[tuple[int, str]] = []
         self._arrived: list[str] = []
@@ -216,6 +213,8 @@ class Partition:
         if sensor not in self._last_seen:
             return None
         track = self._tracks.get(sensor)
+        if track is not None and track.set_aside:
+            return None
         if track is not None:
             return Track.load(sensor, track.dump(), track.prepared)
         saved = self._store.get(self.number, sensor)
@@ -246,14 +245,27 @@ class Partition:
         unsaved = (offset for sensor, (offset, _) in self._unsaved.items() if sensor not in saved)
         return min(unsaved, default=self.next_offset)
 
-    def begin(self, next_offset: int, clock: int, replayed: Iterable[Record] = ()) -> None:
+    def begin(self, next_offset: int, clock: int, replayed: Iterable[Record] = (), moved: Collection[str] = ()) -> None:
         """Stand at ``next_offset`` and ``clock`` as they were committed.
 
         The store is as it was read from the changelog; ``replayed`` are the records up to there that may be in no
-        snapshot."""
-        self._last_seen = self._store.last_seen(self.number)
+        snapshot. The states of the sensors in ``moved`` were read from an earlier topic of the same name: their offsets
+        say nothing about this one."""
+        # what is damaged is found when the sensor is loaded; until then its numbers must do no harm
+        self._last_seen = {
+            sensor: seen if type(seen) is int and EARLIEST <= seen <= LATEST else 0
+            for sensor, seen in self._store.last_seen(self.number).items()
+            if isinstance(sensor, str)
+        }
         self._saved = set(self._last_seen)
-        self._next_offset = self._store.next_offsets(self.number)
+        self._moved = set(moved)
+        self._next_offset = {
+            sensor: seen
+            for sensor, seen in self._store.next_offsets(self.number).items()
+            if sensor not in self._moved and type(seen) is int
+        }
+        self.next_offset = next_offset
+        self._set_aside()
         self._is_replaying = True
         self.take(replayed)  # published before
         self._is_replaying = False
@@ -266,11 +278,23 @@ class Partition:
         for sensor, seen in self._last_seen.items():
             self._expect(sensor, seen)
 
+    def _set_aside(self) -> None:
+        """Give the sensors that crashed a worker twice a track that takes no readings, saved with the next commit."""
+        for sensor in self._journal.set_aside(self.number) if self._journal is not None else ():
+            saved = self._store.get(self.number, sensor)
+            generation = 0 if saved is None else envelope.next_generation(saved)
+            track = Track(sensor, self._rules.of(sensor), generation, None)
+            track.set_aside = "its readings crashed the worker twice"
+            self._tracks[sensor] = track
+            self._unsaved[sensor] = (self.next_offset, -math.inf)
+            self._last_seen.setdefault(sensor, 0)
+            self._to_report.add(sensor)
+
     # Records in
 
     def take(self, records: Iterable[Record]) -> tuple[list[Output], Counts]:
         """Take records in; returns what is to be published."""
-        (outputs,), counts = take_all([(self, records)], publishes=not self._is_replaying)
+        (outputs,), counts = take_all([(self, records)], publishes=not self._is_replaying, journal=self._journal)
         return outputs, counts
 
     def accept(self, records: Iterable[Record]) -> Accepted:
@@ -326,6 +350,8 @@ class Partition:
         if self._is_replaying and sensor in self._to_begin_afresh:
             return 0
         track = self._track(sensor)
+        if track.set_aside and track.generation > self._control.finished.get(sensor, NEVER):
+            return self._refuse(track, reading, outputs)
         starts_generation = track.newest is None and (sensor in self._saved or track.generation > 0)
         if self._is_replaying:
             if starts_generation:
@@ -340,6 +366,12 @@ class Partition:
         accepted = self._accept_behaviour(track, reading.time)
         if sensor not in self._last_seen:
             self._note_time(track, reading.time)  # it counts from now on
+        if sensor in self._moved:
+            self._moved.discard(sensor)
+            why = "its topic was deleted and created again: its detector goes on with the new one's readings"
+            notice = track.notice("topic_recreated", reading.time, why)
+            outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
+            self._unsaved[sensor] = (record.offset, -math.inf)  # said once, as below
         if starts_generation:
             why = self._fresh.pop(sensor, "the rule's model, prior, transform or season is another one")
             notice = track.notice("new_generation", reading.time, why)
@@ -353,6 +385,16 @@ class Partition:
             outputs += [Output("events", sensor.encode(), messages.encode(one)) for one in accepted]
             self._unsaved[sensor] = (self._unsaved[sensor][0], -math.inf)  # likewise said once
         return 1
+
+    def _refuse(self, track: Track, reading: Reading, outputs: list[Output]) -> int:
+        """A reading of a sensor that is set aside is a dead letter; those that are replayed were published before."""
+        if self._is_replaying:
+            return 0
+        if track.sensor in self._to_report:
+            self._to_report.discard(track.sensor)
+            notice = track.notice("set_aside", reading.time, track.set_aside)
+            outputs.append(Output("events", track.sensor.encode(), messages.encode(notice)))
+        raise BadRecord("set_aside", f"{track.set_aside}; `ishsmm-stream reset` lets it start afresh")
 
     def _accept_behaviour(self, track: Track, time: int) -> list[messages.Event] | None:
         """Where people have accepted what a sensor does, so does its track, before its reading of this time. Not in a
@@ -374,6 +416,8 @@ class Partition:
             window = pending[reading.sensor] = Window(track)
         window.readings.append((moment, values, missing))
         window.offset = record.offset
+        if window.first < 0:
+            window.first = record.offset
         if moment > window.newest:
             window.newest = moment
         if moment > self.clock:
@@ -424,10 +468,13 @@ class Partition:
         """The track that was saved; a new generation where its rule infers otherwise, or it cannot be read."""
         prepared = self._rules.of(sensor)
         try:
+            envelope.topic_id_of(self.number, sensor, saved)
             return Track.load(sensor, saved.state, prepared)
-        except TrackError as error:
-            self._fresh[sensor] = str(error)
-            return Track(sensor, prepared, saved.generation + 1, None)
+        except Exception as error:  # whatever it is: one sensor's state must not stop the others
+            if not isinstance(error, (envelope.Damaged, TrackError)):
+                log.exception("the saved state of %r cannot be loaded", sensor)
+            self._fresh[sensor] = f"its saved state cannot be used: {error}"
+            return Track(sensor, prepared, envelope.next_generation(saved), None)
 
     # Forgetting
 
@@ -527,7 +574,8 @@ class Partition:
         found = []
         for _, sensor in due[: max(most, at_once)]:
             track = self._tracks[sensor]
-            found.append((sensor, Saved(self.next_offset, self._last_seen[sensor], track.generation, track.dump())))
+            saved = Saved(self.next_offset, self._last_seen[sensor], track.generation, track.dump())
+            found.append((sensor, envelope.seal(self.number, sensor, saved, self._topic_id)))
         return found
 
     def saved(self, snapshots: Iterable[tuple[str, Saved]]) -> None:
@@ -549,15 +597,25 @@ class Partition:
 
 
 def take_all(
-    batches: Iterable[tuple[Partition, Iterable[Record]]], *, threads: int = 0, publishes: bool = True
-) -> tuple[list[list[Output]], Counts]:
+    batches: Iterable[tuple[Partition, Iterable[Record]]], *, threads: int = 0, publishes: bool = True,
+    journal: CrashJournal | None = None,
+) -> tuple[list[list[Output]], Counts]:  # fmt: skip
     """Take records of several partitions in, as each would alone, with inference on so many ``threads`` beside this
     one; returns what each is to publish, which is little unless it ``publishes``."""
     taken = []
-    with Inference(threads, publishes) as inference:
+    with Inference(threads, publishes, journal) as inference:
         for partition, records in batches:
             accepted = partition.accept(records)
-            feeds = inference.add([(window.track, window.readings) for window in accepted.windows])
+            feeds = inference.add(
+                [
+                    (
+                        window.track,
+                        window.readings,
+                        Stretch(partition.number, window.track.sensor, window.first, window.offset),
+                    )
+                    for window in accepted.windows
+                ]
+            )
             taken.append((partition, accepted, feeds))
         inference.finish()
     counts = [partition.conclude(accepted, [feed.published for feed in feeds]) for partition, accepted, feeds in taken]

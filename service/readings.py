@@ -35,6 +35,7 @@ REASONS = {
     "duplicate": "the same time as the sensor's newest reading, and its rule rejects these",
     "clock_ahead": "further ahead of the record's timestamp than the rule's max_ahead_s",
     "too_many_sensors": "a new sensor beyond limits.sensors",
+    "set_aside": "the sensor's readings crashed the worker twice; a reset lets it start afresh",
 }
 
 # Seconds below this, written with six decimals, are read back to the microsecond: a float has the digits until 2106.

@@ -106,6 +106,10 @@ class _Saved(msgspec.Struct, array_like=True, gc=False):
     acceptance: int = 0  # when the last acceptance that holds was said, in microseconds
     open_alarm: OpenAlarm | None = None
     promised: tuple[float, int] = (0.0, 0)  # alarms, and readings that are not in them yet
+    set_aside: str = ""  # why its readings are dead letters; empty: they are not
+    # always last, see ``service.envelope``
+    topic_id: bytes = b""
+    checksum: bytes = b""
 
 
 class Tally(NamedTuple):
@@ -183,6 +187,7 @@ class Track:
         self._open_alarm: OpenAlarm | None = None
         self._promised = 0.0  # alarms that earlier budgets have allowed, earlier generations included,
         self._read = 0  # and the readings since, which count with the budget in force
+        self.set_aside = ""  # why its readings are dead letters
         self.ended: messages.AlarmEvent | None = None  # clears what was open when the generation before ended
 
     @property
@@ -530,6 +535,7 @@ class Track:
             self.acceptance,
             self._open_alarm,
             (self._promised, self._read),
+            self.set_aside,
         )
         return msgspec.msgpack.encode(saved)
 
@@ -559,6 +565,7 @@ class Track:
         track._since_state, track._window_began = saved.since_state, saved.window_began
         track._revisions = saved.revisions
         track.acceptance, track._open_alarm, track.ended = saved.acceptance, saved.open_alarm, None
+        track.set_aside = saved.set_aside
         track._promised, track._read = saved.promised
         track._interval, track._intervals, track._last_time, track._budget_interval = saved.interval or (
             0.0,

@@ -50,17 +50,17 @@ def warm_up(settings: Settings, helpers: int = 0) -> None:
     """
     began = time.monotonic()
     rules = {rule.inference_fingerprint(): rule for rule in settings.rules_in_force}
-    first, *others = rules.values()
-    compiling = [_helper(rule) for rule in others[:helpers]]
+    first, *others = [(rule, channels) for rule in rules.values() for channels in _channel_counts(rule)]
+    compiling = [_helper(*other) for other in others[:helpers]]
     before = time.process_time()
-    compile_kernels(first)
+    _compile(*first)
     was_cached = time.process_time() - before < _CACHED_WITHIN
     for helper in compiling:
         if was_cached:
             helper.kill()
         helper.wait()
-    for rule in others:
-        compile_kernels(rule)
+    for other in others:
+        _compile(*other)
     log.info("kernels of %d models ready after %.1f s", len(rules), time.monotonic() - began)
 
 
@@ -75,9 +75,20 @@ def settle_interpreter() -> None:
 
 def compile_kernels(rule: Rule) -> None:
     """Whatever a detector of the rule is asked later, by readings or by people, is compiled now."""
+    for channels in _channel_counts(rule):
+        _compile(rule, channels)
+
+
+def _channel_counts(rule: Rule) -> tuple[int, ...]:
+    """The numbers of channels that have kernels of their own: those for two serve any further number too."""
+    channels = rule.channels()
+    return (1, 2) if channels is None else (channels,)
+
+
+def _compile(rule: Rule, channels: int) -> None:
     detector, other = rule.detector(), rule.detector()
     change = 1000.0 if rule.counts_below() is None else 1.0  # one that no prior overlooks
-    before, after = ([[level] * (rule.channels() or 1)] * 40 for level in (0.0, change))
+    before, after = ([[level] * channels] * 40 for level in (0.0, change))
     for one in (detector, other):
         one.update_many(before)
     # windows of many sensors go together; a change is described by a kernel of its own
@@ -85,11 +96,11 @@ def compile_kernels(rule: Rule) -> None:
     _ = detector.state, detector.change_points, detector.run_length(), detector.forecast(1)
     type(detector).restore(detector.snapshot())
     many = 2 * MOST_RECENT
-    downsample(np.arange(many), np.zeros((many, rule.channels() or 1)))
+    downsample(np.arange(many), np.zeros((many, channels)))
 
 
-def _helper(rule: Rule) -> subprocess.Popen[bytes]:
-    text = msgspec.json.encode(rule).decode()
+def _helper(rule: Rule, channels: int) -> subprocess.Popen[bytes]:
+    text = msgspec.json.encode((rule, channels)).decode()
     return subprocess.Popen([sys.executable, "-m", "service.upkeep", text], stderr=subprocess.DEVNULL)
 
 
@@ -154,4 +165,4 @@ def _resident_mb() -> float:
 
 
 if __name__ == "__main__":
-    compile_kernels(msgspec.json.decode(sys.argv[1], type=Rule))
+    _compile(*msgspec.json.decode(sys.argv[1], type=tuple[Rule, int]))

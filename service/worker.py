@@ -29,7 +29,9 @@ from service.api.answers import SensorEntry, SensorPosterior
 from service.api.backend import PostedReading, StoredEvent
 from service.api.posterior import Sensors
 from service.api.recent import RecentEvents
+from service.crashes import CrashJournal
 from service.dead_letters import DeadLetterLog
+from service.envelope import changelog_value
 from service.holdings import Holdings
 from service.kafka import topics as kafka_topics
 from service.kafka.changelog import ChangelogReader, ReadStalled
@@ -42,18 +44,7 @@ from service.kafka.posting import Posting
 from service.kafka.producer import MAX_BYTES_IN_FLIGHT, AtLeastOnce, CycleAborted, Producer, ProducerLost, Transactions
 from service.metrics import Metrics
 from service.metrics import server as metrics_server
-from service.partition import (
-    Counts,
-    Output,
-    Partition,
-    Record,
-    Rules,
-    add_up,
-    changelog_value,
-    dead_letter,
-    decode_with,
-    take_all,
-)
+from service.partition import Counts, Output, Partition, Record, Rules, add_up, dead_letter, decode_with, take_all
 from service.readings import BadRecord, encode_reading
 from service.settings import RecordMapping, Settings
 from service.store import Saved, Store
@@ -117,7 +108,9 @@ class Worker:
         self._check()
         warm_up(settings)
         settle_interpreter()
-        store = Store(settings.worker.store / f"{self._name}.sqlite")
+        folder = settings.worker.store
+        store = Store(folder / f"{self._name}.sqlite")
+        self._journal = CrashJournal(folder / f"{self._name}.crash", folder.glob("*.crash"))
         server = api.serve(settings, self)
         scraped = metrics_server.serve(settings.metrics, self.metrics.registry)
         self._subscription = self._subscribe()
@@ -127,7 +120,7 @@ class Worker:
         self._control = ControlFollower(self._connection, settings.topics.control)
         self._holdings = Holdings(
             settings, self._partitions, self._rules, decode_with(self._decode), self._subscription, self._reader,
-            self._control, store, self._upkeep, self.metrics,
+            self._control, store, self._upkeep, self.metrics, self._journal,
         )  # fmt: skip
         log.info("reading %s as %s", self._topic, self._name)
         try:
@@ -138,6 +131,7 @@ class Worker:
             self._is_ready = False
             for closing in (
                 server, scraped, self._posting, self._subscription, self._producer, self._reader, self._control, store,
+                self._journal,
             ):  # fmt: skip
                 if closing is not None:
                     closing.close()
@@ -262,6 +256,11 @@ class Worker:
 
     def _take_in(self, records: Mapping[Place, Sequence[Record]], began: float) -> None:
         self._holdings.follow_assignment()
+        recreated = self._holdings.recreated_topics()
+        if recreated:
+            records = {place: taken for place, taken in records.items() if place[0] not in recreated}
+            self._work({}, save_all=True)  # what is unsaved cannot be replayed: the topic that it came from is gone
+            self._holdings.begin_anew(recreated)
         self._holdings.restore_until(began + _RESTORES_A_CYCLE)
         self._is_ready = self._holdings.are_restored and not self._subscription.unreadable
         started = time.monotonic()
@@ -294,6 +293,7 @@ class Worker:
         inferences, inferred = take_all(
             [(self._partitions[number], taken) for number, taken in batches.items()],
             threads=self.settings.worker.inference_threads,
+            journal=self._journal,
         )
         for number, of_partition in zip(batches, inferences, strict=True):
             outputs += [(number, output) for output in of_partition]
@@ -319,6 +319,10 @@ class Worker:
         self._dead_letters.add(published)
         self._recent.add(output.value for output in published if output.kind == "events")
         self._holdings.begun.clear()
+        self._journal.committed(
+            {number: partition.next_offset for number, partition in self._partitions.items()},
+            {number: {sensor for sensor, _ in saved} for number, saved in snapshots.items()},
+        )
         for number, saved_sensors in snapshots.items():
             self._partitions[number].saved(saved_sensors)
             self.metrics.saved(self._partitions[number].detectors(sensor for sensor, _ in saved_sensors))

@@ -18,7 +18,7 @@ import numpy as np
 
 import ishsmm_stream as hs
 from service import inference
-from service.partition import changelog_value
+from service.envelope import changelog_value
 from service.settings import Rule
 from service.settings.rules import Alarms, Window
 from service.store import Saved

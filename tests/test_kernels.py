@@ -4,6 +4,7 @@ import gc
 
 import numpy as np
 import pytest
+from numba.core.dispatcher import Dispatcher
 from numba.core.runtime import _nrt_python, rtsys
 
 import ishsmm_stream as hs
@@ -90,3 +91,22 @@ def test_what_a_kernel_makes_and_does_not_own_is_seen():
 
     assert left_over(lambda: make(3)) == 0
     assert left_over(lambda: throw_away(3)) > 0
+
+
+def test_any_number_of_channels_is_served_by_the_same_kernels():
+    def run(channels):
+        detector = hs.OnlineDetector()
+        detector.update_many(np.random.default_rng(0).normal(size=(30, channels)))
+        assert detector.state is not None
+        detector.forecast(1)
+        hs.OnlineDetector.restore(detector.snapshot())
+
+    def signatures():
+        kernels = (one for one in gc.get_objects() if issubclass(type(one), Dispatcher))
+        return {(one.__module__, one.__name__, *one.signatures) for one in kernels}
+
+    run(2)
+    before = signatures()
+    for channels in (3, 7, 64):
+        run(channels)
+    assert signatures() == before

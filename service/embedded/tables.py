@@ -45,8 +45,9 @@ class SnapshotTable:
         return dict(self._database.reading().execute("SELECT sensor, newest FROM sensors"))
 
     def next_offsets(self, partition: int) -> dict[str, int]:
-        """What every sensor's state has seen."""
-        return dict(self._database.reading().execute("SELECT sensor, next_offset FROM sensors"))
+        """What every sensor's state has seen; none can be ahead of the worker, unless it is damaged."""
+        found = "SELECT sensor, next_offset FROM sensors WHERE next_offset <= (SELECT next_offset FROM position)"
+        return dict(self._database.reading().execute(found))
 
     def delete(self, partition: int, sensor: str) -> None:
         """Nothing to do: it goes in the cycle's transaction."""

@@ -23,6 +23,7 @@ from service.api import server as api
 from service.api.answers import SensorEntry, SensorPosterior
 from service.api.backend import Behind, NotTaken, PostedReading, StoredEvent
 from service.api.posterior import Sensors
+from service.crashes import CrashJournal
 from service.dead_letters import DeadLetterLog
 from service.delivery import Deliveries, Delivery, SinkMetrics
 from service.embedded import tables
@@ -88,6 +89,9 @@ class Worker:
         with ExitStack() as closing:
             self._database = Database(self.settings.source.state)
             closing.callback(self._database.close)
+            state = self.settings.source.state
+            self._journal = CrashJournal(state.with_name(f"{state.name}.crash"))
+            closing.callback(self._journal.close)
             self._intake = Intake(self._database)
             closing.callback(self._intake.close)
             self._own_format = self._intake.format_of(RecordMapping())
@@ -190,7 +194,9 @@ class Worker:
         with self._lock:
             self._control.poll()
             forgotten = partition.forget()
-            (outputs,), counts = take_all([(partition, records)], threads=self.settings.worker.inference_threads)
+            (outputs,), counts = take_all(
+                [(partition, records)], threads=self.settings.worker.inference_threads, journal=self._journal
+            )
             snapshots = self._upkeep.due_snapshots(save_all).get(_PARTITION, [])
             if not records and not snapshots and not forgotten:
                 self._fleet.hear()
@@ -203,6 +209,9 @@ class Worker:
             )
             self.metrics.commit_seconds.observe(time.monotonic() - began)
             partition.saved(snapshots)
+            self._journal.committed(
+                {_PARTITION: partition.next_offset}, {_PARTITION: {sensor for sensor, _ in snapshots}}
+            )
             self._intake.worked_off(partition.next_offset)
         self.metrics.committed(counts, outputs, [record.timestamp for record in records[:1]])
         self._dead_letters.add(outputs)
@@ -225,6 +234,7 @@ class Worker:
         partition = Partition(
             _PARTITION, self._rules, self._decode, tables.SnapshotTable(self._database),
             self._upkeep.has_room_for_sensor, self.settings.worker.snapshot_within_s, self._control.book,
+            journal=self._journal,
         )  # fmt: skip
         self._control.poll()  # what was forgotten must not come back with what is replayed
         with self._lock:

@@ -125,7 +125,8 @@ class Subscription:
                 "max_poll_records": max_poll_records,
                 "session_timeout_ms": session_timeout_ms,
                 "heartbeat_interval_ms": heartbeat_interval_ms,
-                "metadata_max_age_ms": 30_000,  # how soon topics that match a pattern are seen
+                # how soon topics are seen that match a pattern, or were deleted and created again
+                "metadata_max_age_ms": 5_000,
                 "allow_auto_create_topics": False,
                 **settings,
             },
@@ -223,6 +224,16 @@ class Subscription:
     def is_stable(self) -> bool:
         """Whether we are a member and no rebalance is under way, as far as we know."""
         return bool(self._consumer.group_metadata().state == MemberState.STABLE)
+
+    def topic_id(self, topic: str) -> bytes:
+        """The id of a topic, which is another one when it was deleted and created again; empty if it is not known."""
+        return guards.topic_id(self._consumer, topic)
+
+    def beginning(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
+        """The first offset that each partition still has."""
+        places = [TopicPartition(*partition) for partition in partitions]
+        with _asking("where topics begin"):
+            return dict(self._consumer.beginning_offsets(places, timeout_ms=REQUEST_MS)) if places else {}
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         self._consumer.pause(*self._still_ours(partitions))

@@ -9,11 +9,11 @@ from kafka.partitioner import murmur2
 
 from service import messages
 from service.control import ControlLog
+from service.envelope import read_changelog_value
 from service.kafka import topics as kafka_topics
 from service.kafka.changelog import ChangelogReader
 from service.kafka.control import KafkaControl
 from service.kafka.input import connection_of, partition_of, reads_directly
-from service.partition import read_changelog_value
 from service.settings import Settings
 from service.tail import follow
 

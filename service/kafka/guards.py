@@ -169,3 +169,10 @@ def require_private_names(producer: kafka.KafkaProducer) -> None:
             raise ImportError(f"kafka-python {kafka.__version__} has no {name}: the guards need {CLIENT_VERSION}")
     if not callable(getattr(sender._client, "await_ready", None)):  # type: ignore[union-attr]
         raise ImportError(f"kafka-python {kafka.__version__} has no await_ready: the guards need {CLIENT_VERSION}")
+
+
+def topic_id(consumer: kafka.KafkaConsumer, topic: str) -> bytes:
+    """The topic's id as of the last metadata (KIP-516), which is another one when the topic was deleted and created
+    again; empty where the brokers give none, or the topic is not there. The client does not show it."""
+    found = consumer._client.cluster.topic_id(topic)
+    return b"" if found is None or found.int == 0 else bytes(found.bytes)

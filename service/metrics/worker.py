@@ -100,6 +100,11 @@ class Metrics:
         self.rebalances = Counter(
             "ishsmm_rebalances_total", "Times that partitions came or went", registry=registry if is_kafka else None
         )
+        self.topics_recreated = Counter(
+            "ishsmm_topics_recreated_total",
+            "Partitions of the input that were begun anew because their topic was deleted and created again",
+            registry=registry if is_kafka else None,
+        )
 
         self.sensors = gauge("ishsmm_sensors", "Sensors of the partitions that this worker has")
         self.active = gauge("ishsmm_active_sensors", "Sensors that have not fallen silent")

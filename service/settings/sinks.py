@@ -26,6 +26,8 @@ Status = Literal[
     "back",
     "new_generation",
     "accepted",
+    "topic_recreated",
+    "set_aside",
 ]
 STATUSES: tuple[str, ...] = get_args(Status)
 INCIDENT = "incident"

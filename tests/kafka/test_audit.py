@@ -12,9 +12,9 @@ from running import START, accepted, committed, readings, running, send, setting
 from service import cli
 from service.audit import audit
 from service.commands.audit import described
+from service.envelope import changelog_value, read_changelog_value
 from service.kafka import groups
 from service.kafka.changelog import read_partition
-from service.partition import changelog_value, read_changelog_value
 from service.settings import Rule
 
 HOSTILE = [b"not json", b'{"sensor": "a", "time": 1, "value": NaN}', b"\xff\xfe", b'{"value": 1.0}']

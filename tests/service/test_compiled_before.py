@@ -45,6 +45,13 @@ with tempfile.TemporaryDirectory() as folder:
                 value = msgspec.json.encode({"sensor": sensor, "value": draw.normal(5.0 * (cycle > 40), 1.0)})
                 batch.append(records.Record(offset, 1_700_000_000_000 + 1000 * offset, sensor.encode(), value))
                 offset += 1
+        if rule.channels() is None:  # readings choose how many
+            for channels in (1, 2, 3, 12, 64):
+                for _ in range(1 + cycle % 2):
+                    value = {"sensor": f"wide-{channels}", "values": draw.normal(size=channels).tolist()}
+                    key, value = f"wide-{channels}".encode(), msgspec.json.encode(value)
+                    batch.append(records.Record(offset, 1_700_000_000_000 + 1000 * offset, key, value))
+                    offset += 1
         partition.take(batch)
     for name in partition.last_seen:
         partition.look(name).state_record()

@@ -5,17 +5,21 @@ from __future__ import annotations
 import base64
 import functools
 import json
+import math
+import random
 import time
 from collections import defaultdict
 
+import msgspec
 import numpy as np
 import pytest
 import records
 
 from service import messages
+from service.envelope import changelog_value, read_changelog_value
 from service.inference import take
 from service.mapping import decoder
-from service.partition import Partition, Rules, changelog_value, decode_with, read_changelog_value, take_all
+from service.partition import Partition, Rules, decode_with, take_all
 from service.settings import RecordMapping, Rule, Settings
 from service.settings.rules import DetectorSettings
 from service.settings.times import TimePolicy
@@ -233,6 +237,68 @@ def test_a_state_that_cannot_be_read_is_a_new_generation(store):
     notice = messages.decode(outputs[0].value)
     assert (notice.kind, notice.generation) == ("new_generation", 5)
     assert "cannot be read" in notice.why
+
+
+def damaged(saved):
+    """A state in many ways that a disk, a broker or somebody with a shell can damage it."""
+    yield "empty", Saved(0, 0, 0, b"")
+    yield "another sensor's offset", saved._replace(next_offset=saved.next_offset + 1)
+    yield "offset far ahead", saved._replace(next_offset=2**62)
+    yield "time far ahead", saved._replace(newest=2**62)
+    yield "time before all times", saved._replace(newest=-(2**62))
+    yield "largest generation", saved._replace(generation=2**31 - 1)
+    yield "negative generation", saved._replace(generation=-7)
+    yield "cut off", saved._replace(state=saved.state[:-1])
+    yield "random bytes", saved._replace(state=random.Random(0).randbytes(500))
+    middle = len(saved.state) // 2
+    flipped = saved.state[:middle] + bytes([saved.state[middle] ^ 1]) + saved.state[middle + 1 :]
+    yield "a bit", saved._replace(state=flipped)
+    fields = msgspec.msgpack.decode(saved.state)
+    for name, number in (("times", 6), ("values", 7), ("channels", 8), ("detector", 12)):
+        wrong = [*fields[:20]]  # as a version without checksums writes it
+        wrong[number] = 3 if name == "channels" else b"damaged"
+        yield name, saved._replace(state=msgspec.msgpack.encode(wrong))
+
+
+def test_a_damaged_state_is_a_new_generation_and_the_others_go_on(store, tmp_path):
+    records = stream(sensors=2)
+    part = partition(store)
+    part.begin(0, 0)
+    part.take(records[:100])
+    snapshots = part.snapshots(time.monotonic() + 1e6, 10)
+    part.saved(snapshots)
+    expected = by_sensor(part.take(records[100:])[0])
+    states = dict(snapshots)
+    for n, (what, wrong) in enumerate(damaged(states["s0"])):
+        other = Store(tmp_path / f"damaged-{n}.sqlite")
+        other.put(3, [("s0", wrong), ("s1", states["s1"])])
+        restored = partition(other)
+        restored.begin(100, part.clock, moved=["s0"] if wrong.next_offset > 100 else [])
+        outputs = by_sensor(restored.take(records[100:])[0])
+        assert outputs["states", b"s1"] == expected["states", b"s1"], what
+        kinds = [getattr(messages.decode(value), "kind", None) for value in outputs["events", b"s0"]]
+        assert "new_generation" in kinds, what
+        restored.saved(restored.snapshots(time.monotonic() + 1e6, 10))  # it can be saved, and restored again
+        again = partition(other)
+        again.begin(restored.next_offset, restored.clock)
+        assert again.look("s0").accepted == 100, what
+        other.close()
+
+
+def test_a_sensor_of_a_recreated_topic_goes_on_and_is_told_of(store):
+    records = stream(sensors=1)
+    part = partition(store)
+    part.begin(0, 0)
+    part.take(records[:100])
+    part.saved(part.snapshots(time.monotonic() + 1e6, 10))
+    restored = partition(store)
+    restored.begin(0, part.clock, moved=["s0"])
+    outputs, _ = restored.take([one._replace(offset=i) for i, one in enumerate(records[100:])])
+    first = messages.decode(outputs[0].value)
+    assert (first.kind, first.generation) == ("topic_recreated", 0)
+    assert restored.look("s0").accepted == len(records)
+    restored.saved(restored.snapshots(-math.inf, 10))  # with the commit that says so
+    assert store.get(3, "s0").next_offset == len(records) - 100
 
 
 def test_the_first_snapshots_of_a_fleet_are_spread_over_time(store):

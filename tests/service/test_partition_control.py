@@ -12,8 +12,9 @@ from records import Record
 
 from service import messages
 from service.control import Acceptance, ControlBook, Forget, Reset, as_change
+from service.envelope import changelog_value, read_changelog_value
 from service.mapping import decoder
-from service.partition import Partition, Rules, changelog_value, decode_with, read_changelog_value
+from service.partition import Partition, Rules, decode_with
 from service.readings import rfc3339
 from service.settings import RecordMapping, Rule, Settings
 from service.settings.rules import Alarms

@@ -66,7 +66,7 @@ class MultivariateNormal(_Prior):
             "mean": self.mean, "mean_weight": self.mean_weight, "freedom": self.freedom, "scale": self.scale,
         }  # fmt: skip
 
-    def _replace(self, **fields: Any) -> MultivariateNormal:  # type: ignore[override]
+    def _replace(self, **fields: Any) -> MultivariateNormal:
         return MultivariateNormal(**{**self._asdict(), **fields})
 
     def __repr__(self) -> str:
