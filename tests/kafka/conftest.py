@@ -6,15 +6,21 @@ them, and none may be left behind.
 
 from __future__ import annotations
 
+import contextlib
 import os
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import local_broker
 import pytest
+from worker_helpers import Service
 
 from service.kafka import topics
 from service.kafka.connection import Connection
+from service.settings import Rule
+from service.upkeep import compile_kernels
 
 MakeTopic = Callable[..., str]
 
@@ -102,3 +108,23 @@ def transactional_id() -> str:
 
 def unique(what: str) -> str:
     return f"{what}-{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def compiled() -> None:
+    """Kernels in the cache: compiling them may take longer than a test waits for a worker."""
+    compile_kernels(Rule())
+
+
+@pytest.fixture
+def service(broker: local_broker.Broker, compiled: None, tmp_path: Path) -> Iterator[Callable[..., Service]]:
+    """Makes services with topics of their own; their workers end with the test."""
+    with contextlib.ExitStack() as made:
+
+        def make(**sections: Any) -> Service:
+            name = f"sensors-{uuid.uuid4().hex[:12]}"
+            found = made.enter_context(Service(broker.bootstrap, tmp_path, name, **sections))
+            found.create_topics(4)
+            return found
+
+        yield make

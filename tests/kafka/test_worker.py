@@ -3,14 +3,10 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import json
 import random
 import signal
 import time
-import uuid
-from collections.abc import Callable, Iterator
-from pathlib import Path
 from typing import Any
 
 import local_broker
@@ -31,34 +27,10 @@ from worker_helpers import (
 )
 
 from service import messages
-from service.settings import Rule
-from service.upkeep import compile_kernels
 
 PARTITIONS = 4
 STARTED = "restored in"
 SMALL_WINDOWS = [{"match": "*", "window": {"readings": 20}}]
-
-MakeService = Callable[..., Service]
-
-
-@pytest.fixture(scope="module")
-def compiled() -> None:
-    """Kernels in the cache: compiling them may take longer than a test waits for a worker."""
-    compile_kernels(Rule())
-
-
-@pytest.fixture
-def service(broker: local_broker.Broker, compiled: None, tmp_path: Path) -> Iterator[MakeService]:
-    """Makes services with topics of their own; their workers end with the test."""
-    with contextlib.ExitStack() as made:
-
-        def make(**sections: Any) -> Service:
-            name = f"sensors-{uuid.uuid4().hex[:12]}"
-            found = made.enter_context(Service(broker.bootstrap, tmp_path, name, **sections))
-            found.create_topics(PARTITIONS)
-            return found
-
-        yield make
 
 
 def noisy(sensors: int, readings: int, seed: int, changes: bool = True) -> list[tuple[str, bytes]]:
