@@ -1,10 +1,10 @@
 """How a sensor's state is stored, in the changelog topic and in the state file: numbers about it, then the track.
 
 The value of a changelog record is a head (next offset, newest reading time, generation) and the track in MessagePack.
-The last two fields of the track are the id of the topic that it was read from and a checksum of everything before it,
-bound to the sensor's name and its partition. They are fields of the track, not bytes around it, so that workers of
-earlier versions, which skip fields that they do not know, read what this version writes. States that those versions
-wrote have no checksum and are read too.
+The last two fields of the track are its origin (the id of the topic that it was read from, and a hash of the consumer
+group) and a checksum of everything before it, bound to the sensor's name and its partition. They are fields of the
+track, not bytes around it, so that workers of earlier versions, which skip fields that they do not know, read what this
+version writes. States that those versions wrote have no checksum and are read too.
 
 The checksum finds accidents. It does not stop somebody who may write to the topic.
 """
@@ -13,16 +13,17 @@ from __future__ import annotations
 
 import hashlib
 import struct
+from typing import NamedTuple
 
 from service.readings import EARLIEST, LATEST
 from service.store import Saved
 
 # next offset, newest reading time, generation
 _HEAD = struct.Struct(">qqi")
-# MessagePack: two empty byte strings, byte strings of 16 and of 8 bytes, an array of up to 65,535 items
+# MessagePack: two empty byte strings, byte strings of 24 and of 8 bytes, an array of up to 65,535 items
 _UNSEALED = b"\xc4\x00\xc4\x00"
-_TOPIC_ID, _CHECKSUM, _ARRAY = b"\xc4\x10", b"\xc4\x08", 0xDC
-_ID_BYTES, _CHECKSUM_BYTES = 16, 8
+_ORIGIN, _CHECKSUM, _ARRAY = b"\xc4\x18", b"\xc4\x08", 0xDC
+_ID_BYTES, _GROUP_BYTES, _CHECKSUM_BYTES = 16, 8, 8
 _END_BYTES = len(_CHECKSUM) + _CHECKSUM_BYTES
 # The first version with a checksum writes so many fields.
 _SEALED_FIELDS = 23
@@ -34,27 +35,40 @@ class Damaged(ValueError):
     """A stored state that is not what was written."""
 
 
-def seal(partition: int, sensor: str, saved: Saved, topic_id: bytes = b"") -> Saved:
-    """Put the topic's id and the checksum into a state that ``Track.dump`` has made."""
+class Origin(NamedTuple):
+    """Where a sensor's readings were read; empty: not known, or not from Kafka."""
+
+    topic_id: bytes = b""
+    group: bytes = b""  # a hash of its name
+
+    @classmethod
+    def of(cls, topic_id: bytes, group: str) -> Origin:
+        """The origin of what a consumer group reads from a topic."""
+        return cls(topic_id, hashlib.blake2b(group.encode(), digest_size=_GROUP_BYTES).digest())
+
+
+def seal(partition: int, sensor: str, saved: Saved, origin: Origin = Origin()) -> Saved:
+    """Put the origin and the checksum into a state that ``Track.dump`` has made."""
     if not saved.state.endswith(_UNSEALED):
         raise ValueError("the state is sealed already, or is none")
-    state = saved.state[: -len(_UNSEALED)] + _TOPIC_ID + topic_id.ljust(_ID_BYTES, b"\0")
+    packed = origin.topic_id.ljust(_ID_BYTES, b"\0") + origin.group.ljust(_GROUP_BYTES, b"\0")
+    state = saved.state[: -len(_UNSEALED)] + _ORIGIN + packed
     return saved._replace(state=state + _CHECKSUM + _checksum(partition, sensor, saved, state))
 
 
-def topic_id_of(partition: int, sensor: str, saved: Saved) -> bytes:
-    """Return the id of the topic that a state was read from, empty if it is not known; Damaged if the state is not what
-    was written for this sensor and partition."""
+def origin_of(partition: int, sensor: str, saved: Saved) -> Origin:
+    """Return where a state was read; Damaged if it is not what was written for this sensor and partition."""
     state = saved.state
     if not is_plausible(saved):
         raise Damaged("its offset, time or generation is out of range")
     if len(state) < 3 or state[0] != _ARRAY or int.from_bytes(state[1:3], "big") < _SEALED_FIELDS:
-        return b""  # written before there were checksums
+        return Origin()  # written before there were checksums
     body, end = state[:-_END_BYTES], state[-_END_BYTES:]
     if end != _CHECKSUM + _checksum(partition, sensor, saved, body):
         raise Damaged("its checksum does not match: the state is damaged, or is another sensor's")
-    topic_id = body[-_ID_BYTES:]
-    return topic_id if any(topic_id) else b""
+    packed = body[-_ID_BYTES - _GROUP_BYTES :]
+    topic_id, group = packed[:_ID_BYTES], packed[_ID_BYTES:]
+    return Origin(topic_id if any(topic_id) else b"", group if any(group) else b"")
 
 
 def is_plausible(saved: Saved) -> bool:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -17,6 +17,7 @@ import msgspec
 from service import envelope
 from service.crashes import CrashJournal
 from service.kafka.changelog import ChangelogReader, ReadStalled
+from service.kafka.connection import ConnectionProblem
 from service.kafka.consumer import BrokersAway, Subscription
 from service.kafka.consumer import Partition as Place
 from service.kafka.control import ControlFollower
@@ -39,7 +40,7 @@ class Read(NamedTuple):
     """What a changelog says of a sensor."""
 
     saved: Saved
-    topic_id: bytes | None  # of the topic that the state was read from; empty: not known, None: the state is damaged
+    origin: envelope.Origin | None  # None: the state is damaged
 
 
 class Holdings:
@@ -58,6 +59,7 @@ class Holdings:
         upkeep: Upkeep,
         metrics: Metrics,
         journal: CrashJournal,
+        n_partitions: int,
     ) -> None:
         self.settings = settings
         self.partitions = partitions
@@ -72,6 +74,8 @@ class Holdings:
         self._upkeep = upkeep
         self._metrics = metrics
         self._journal = journal
+        self._n_partitions = n_partitions  # of the service's own topics
+        self._refused: set[Place] = set()  # partitions that they do not have
         self._topic = sensor_topic(settings)
         self._began: dict[Place, int] = {}
         self._to_restore: dict[Place, float] = {}  # and when to try (monotonic)
@@ -117,16 +121,35 @@ class Holdings:
                 self._drop(number)
         gone = changes.revoked - changes.assigned
         for place in gone:
+            self._refused.discard(place)
             self._to_restore.pop(place, None)
             self._overdue_at.pop(place, None)
         foreign = [place for place in changes.assigned if place[0] != self._topic]
         for place in changes.revoked:
             self.begun.pop(place, None)
         self._begin_foreign(foreign)
-        self._to_restore |= {place: 0.0 for place in changes.assigned if place not in foreign}
+        self._to_restore |= {
+            place: 0.0 for place in changes.assigned if place not in foreign and self._has_topics(place)
+        }
         if changes.assigned or changes.revoked:
             self._metrics.rebalances.inc()
             log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
+
+    def _has_topics(self, place: Place) -> bool:
+        """Whether the service's topics have this partition, too. One that was added to the input later is not read: the
+        topics go together, and sensors would have moved between partitions."""
+        if place[1] < self._n_partitions:
+            return True
+        self._refused.add(place)
+        log.error(
+            "%s[%d] is not read: the topic was given more than the %d partitions that it had. Sensors that moved to a "
+            "new partition are not followed. Make topics with as many partitions under other names ([topics], then "
+            "`ishsmm-stream topics create`), or read the topic through the internal one "
+            "(partitioned_by_sensor = false)",
+            *place, self._n_partitions,
+        )  # fmt: skip
+        self._metrics.refused_partitions.set(len(self._refused))
+        return False
 
     def recreated_topics(self) -> set[str]:
         """Topics that were deleted and created again since their partitions were begun."""
@@ -149,7 +172,7 @@ class Holdings:
             self._begin_at(place, first)
         self._subscription.resume(foreign)
         for place in ours:
-            if place[0] == self._topic:
+            if place[0] == self._topic and place not in self._refused:
                 self._drop(place[1])
                 self._to_restore[place] = 0.0  # which finds that the states are of another topic
 
@@ -175,7 +198,7 @@ class Holdings:
         foreign = [place for place in ours if place[0] != self._topic]
         self.begun.clear()
         self._begin_foreign(foreign)
-        self._to_restore = {place: 0.0 for place in ours if place[0] == self._topic}
+        self._to_restore = {place: 0.0 for place in ours if place[0] == self._topic and place not in self._refused}
 
     def _begin_foreign(self, places: list[Place]) -> None:
         """Partitions whose readings are sent on have no state: they go on where they were left."""
@@ -229,12 +252,13 @@ class Holdings:
         end = self._reader.high_watermark(topic, number)
         read = self._read_changelog(number)
         self._store.put(number, ((sensor, one.saved) for sensor, one in read.items()))
+        self._refuse_another_group(read.values())
         topic_id = self._topic_ids[topic] = self._subscription.topic_id(topic)
         is_recreated = _is_recreated(topic_id, read.values(), offset, end)
         if is_recreated:
             offset = self._reader.beginning(topic, number)
             self._report_recreated(place, offset)
-            newest = (one.saved.newest for one in read.values() if one.topic_id is not None)
+            newest = (one.saved.newest for one in read.values() if one.origin is not None)
             commit = Commit(offset, max(newest, default=0), offset)
             self._begin_at(place, offset)
         else:
@@ -248,7 +272,7 @@ class Holdings:
             self._upkeep.has_room_for_sensor,
             within,
             self._control.book,
-            topic_id,
+            envelope.Origin.of(topic_id, self.settings.kafka.group),
             self._journal,
         )
         replayed = (
@@ -265,6 +289,15 @@ class Holdings:
             "partition %d: %d sensors, %d records replayed, restored in %.1f s",
             number, partition.sensors, max(0, offset - commit.unsaved_from), time.monotonic() - began,
         )  # fmt: skip
+
+    def _refuse_another_group(self, read: Iterable[Read]) -> None:
+        ours = envelope.Origin.of(b"", self.settings.kafka.group).group
+        if any(one.origin is not None and one.origin.group not in (b"", ours) for one in read):
+            raise ConnectionProblem(
+                f"the states in {self.settings.topics.changelog!r} belong to another group than kafka.group = "
+                f"{self.settings.kafka.group!r}, which would count readings twice: give it topics of its own "
+                "([topics], then `ishsmm-stream topics create`), or the group's former name"
+            )
 
     def _read_changelog(self, number: int) -> dict[str, Read]:
         """What the changelog says of every sensor."""
@@ -287,22 +320,21 @@ def _read_state(number: int, sensor: str, value: bytes) -> Read:
     """What a record says; a damaged state has seen none of the readings."""
     saved = envelope.read_changelog_value(value)
     try:
-        topic_id = envelope.topic_id_of(number, sensor, saved)
+        return Read(saved, envelope.origin_of(number, sensor, saved))
     except envelope.Damaged as damaged:
         log.warning("partition %d: the state of %r cannot be used, it starts afresh: %s", number, sensor, damaged)
         return Read(saved._replace(next_offset=0), None)
-    return Read(saved, topic_id)
 
 
 def _is_recreated(topic_id: bytes, read: Collection[Read], offset: int, end: int) -> bool:
     """Whether the topic was deleted and created again since the states were read from it. Where ids are not known, by
     the place that was reached: a topic is not shorter than it was, unless it is another one."""
-    known = {one.topic_id for one in read if one.topic_id}
+    known = {one.origin.topic_id for one in read if one.origin is not None and one.origin.topic_id}
     return topic_id not in known if topic_id and known else offset > end
 
 
 def _is_of_another(topic_id: bytes, one: Read, is_recreated: bool) -> bool:
     """Whether a state was read from an earlier topic of the same name."""
-    if one.topic_id is None:
+    if one.origin is None:
         return False
-    return one.topic_id != topic_id if one.topic_id and topic_id else is_recreated
+    return one.origin.topic_id != topic_id if one.origin.topic_id and topic_id else is_recreated

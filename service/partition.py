@@ -147,7 +147,7 @@ class Partition:
 
     ``room_for_sensor`` says whether the worker takes on one more. ``control`` may change between two calls: resets
     and acceptances hold from the next reading on that ``take`` is given, what is to be forgotten goes with ``forget``.
-    ``topic_id``: of the topic that the records come from, empty if there is none.
+    ``origin``: of the records.
     """
 
     def __init__(
@@ -159,11 +159,11 @@ class Partition:
         room_for_sensor: Callable[[], bool],
         snapshot_within: float = 60.0,
         control: ControlBook | None = None,
-        topic_id: bytes = b"",
+        origin: envelope.Origin = envelope.Origin(),
         journal: CrashJournal | None = None,
     ) -> None:
         self.number = number
-        self._topic_id = topic_id
+        self._origin = origin
         self._journal = journal
         self.next_offset = 0
         self.clock = 0  # the newest reading time in the partition: its stream time
@@ -468,7 +468,7 @@ class Partition:
         """The track that was saved; a new generation where its rule infers otherwise, or it cannot be read."""
         prepared = self._rules.of(sensor)
         try:
-            envelope.topic_id_of(self.number, sensor, saved)
+            envelope.origin_of(self.number, sensor, saved)
             return Track.load(sensor, saved.state, prepared)
         except Exception as error:  # whatever it is: one sensor's state must not stop the others
             if not isinstance(error, (envelope.Damaged, TrackError)):
@@ -575,7 +575,7 @@ class Partition:
         for _, sensor in due[: max(most, at_once)]:
             track = self._tracks[sensor]
             saved = Saved(self.next_offset, self._last_seen[sensor], track.generation, track.dump())
-            found.append((sensor, envelope.seal(self.number, sensor, saved, self._topic_id)))
+            found.append((sensor, envelope.seal(self.number, sensor, saved, self._origin)))
         return found
 
     def saved(self, snapshots: Iterable[tuple[str, Saved]]) -> None:

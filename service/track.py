@@ -108,7 +108,7 @@ class _Saved(msgspec.Struct, array_like=True, gc=False):
     promised: tuple[float, int] = (0.0, 0)  # alarms, and readings that are not in them yet
     set_aside: str = ""  # why its readings are dead letters; empty: they are not
     # always last, see ``service.envelope``
-    topic_id: bytes = b""
+    origin: bytes = b""
     checksum: bytes = b""
 
 

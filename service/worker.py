@@ -121,6 +121,7 @@ class Worker:
         self._holdings = Holdings(
             settings, self._partitions, self._rules, decode_with(self._decode), self._subscription, self._reader,
             self._control, store, self._upkeep, self.metrics, self._journal,
+            self._n_partitions,
         )  # fmt: skip
         log.info("reading %s as %s", self._topic, self._name)
         try:

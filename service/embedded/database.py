@@ -61,10 +61,14 @@ class Database:
         self.path = path
         path.parent.mkdir(parents=True, exist_ok=True)
         self._held = open(f"{path}.lock", "w")  # noqa: SIM115 - held as long as we run
+        # The file itself, too: by a link it has another path. Closed after SQLite's own connections, since closing any
+        # descriptor of a file gives up the locks that SQLite holds on it.
+        self._file = open(path, "ab")  # noqa: SIM115 - likewise
         try:
-            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            for held in (self._held, self._file):
+                fcntl.flock(held, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
-            self._held.close()
+            self._release()
             raise ValueError(f"source.state {path}: another process works with it") from None
         self._lock = threading.Lock()
         self._of_thread = threading.local()
@@ -73,7 +77,7 @@ class Database:
             self._writer = self._connect()
             self._prepare()
         except sqlite3.Error as error:
-            self._held.close()
+            self._release()
             raise ValueError(f"source.state {path}: {error}") from None
 
     def _connect(self) -> sqlite3.Connection:
@@ -117,4 +121,8 @@ class Database:
         with self._lock:
             for connection in (*self._readers, self._writer):
                 connection.close()
-            self._held.close()
+            self._release()
+
+    def _release(self) -> None:
+        self._held.close()
+        self._file.close()

@@ -106,6 +106,12 @@ class Metrics:
             registry=registry if is_kafka else None,
         )
 
+        self.refused_partitions = Gauge(
+            "ishsmm_refused_partitions",
+            "Partitions of the input that are not read because they were added after the service's topics were made",
+            registry=registry if is_kafka else None,
+        )
+
         self.sensors = gauge("ishsmm_sensors", "Sensors of the partitions that this worker has")
         self.active = gauge("ishsmm_active_sensors", "Sensors that have not fallen silent")
         self.silent = gauge("ishsmm_silent_sensors", "Sensors that have fallen silent")

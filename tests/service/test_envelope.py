@@ -13,7 +13,7 @@ from service.settings import Rule
 from service.store import Saved
 from service.track import Track, _Saved, prepare_rule, tally
 
-TOPIC_ID = bytes(range(16))
+ORIGIN = envelope.Origin.of(bytes(range(16)), "a-group")
 
 
 def unsealed() -> Saved:
@@ -22,18 +22,18 @@ def unsealed() -> Saved:
 
 
 def sealed() -> Saved:
-    return envelope.seal(3, "pump", unsealed(), TOPIC_ID)
+    return envelope.seal(3, "pump", unsealed(), ORIGIN)
 
 
 def test_what_was_sealed_is_read_back():
     saved = envelope.read_changelog_value(envelope.changelog_value(sealed()))
-    assert envelope.topic_id_of(3, "pump", saved) == TOPIC_ID
+    assert envelope.origin_of(3, "pump", saved) == ORIGIN
     assert tally(saved.state) == tally(unsealed().state)
     assert Track.load("pump", saved.state, prepare_rule(Rule())).generation == 0
 
 
-def test_a_state_without_a_topic_has_no_id():
-    assert envelope.topic_id_of(3, "pump", envelope.seal(3, "pump", unsealed())) == b""
+def test_a_state_without_a_topic_has_no_origin():
+    assert envelope.origin_of(3, "pump", envelope.seal(3, "pump", unsealed())) == envelope.Origin()
 
 
 @pytest.mark.parametrize(
@@ -51,7 +51,7 @@ def test_a_state_without_a_topic_has_no_id():
 )
 def test_another_sensors_state_or_other_numbers_are_found(partition, sensor, change):
     with pytest.raises(envelope.Damaged):
-        envelope.topic_id_of(partition, sensor, sealed()._replace(**change))
+        envelope.origin_of(partition, sensor, sealed()._replace(**change))
 
 
 def test_every_flipped_bit_is_found():
@@ -61,7 +61,7 @@ def test_every_flipped_bit_is_found():
         damaged[draw.randrange(len(value))] ^= 1 << draw.randrange(8)
         saved = envelope.read_changelog_value(bytes(damaged))
         try:
-            assert envelope.topic_id_of(3, "pump", saved) != TOPIC_ID  # it looks like one without a checksum,
+            assert envelope.origin_of(3, "pump", saved) != ORIGIN  # it looks like one without a checksum,
             msgspec.msgpack.decode(saved.state, type=_Saved)  # but is none
         except (envelope.Damaged, msgspec.DecodeError):
             continue
@@ -72,7 +72,7 @@ def test_every_flipped_bit_is_found():
 def test_a_value_that_was_cut_off_is_no_state(length):
     saved = envelope.read_changelog_value(envelope.changelog_value(sealed())[:length])
     with contextlib.suppress(envelope.Damaged):
-        envelope.topic_id_of(3, "pump", saved)
+        envelope.origin_of(3, "pump", saved)
         with pytest.raises(msgspec.DecodeError):
             msgspec.msgpack.decode(saved.state, type=_Saved)
 
@@ -93,5 +93,5 @@ def test_an_earlier_version_reads_a_sealed_state():
 def test_a_state_from_before_there_were_checksums_is_read():
     fields = msgspec.msgpack.decode(unsealed().state)
     saved = unsealed()._replace(state=msgspec.msgpack.encode(fields[:20]))
-    assert envelope.topic_id_of(3, "pump", saved) == b""
+    assert envelope.origin_of(3, "pump", saved) == envelope.Origin()
     assert Track.load("pump", saved.state, prepare_rule(Rule())).accepted == 0
