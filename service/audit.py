@@ -95,7 +95,7 @@ def states(reader: ChangelogReader, settings: Settings, number: int) -> dict[str
     newest: dict[str, bytes | None] = {}
     for key, value, _ in reader.read(settings.topics.changelog, number):
         if key is not None:
-            newest[key.decode()] = value
+            newest[key.decode(errors="replace")] = value
     return {sensor: _state(value) for sensor, value in newest.items() if value is not None}
 
 

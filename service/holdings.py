@@ -81,7 +81,7 @@ class Holdings:
         self._to_restore: dict[Place, float] = {}  # and when to try (monotonic)
         self._overdue_at: dict[Place, float] = {}  # when to complain about one that cannot be restored (monotonic)
         self._new: set[int] = set()
-        self._topic_ids: dict[str, bytes] = {}  # of the topics that we read from, as far as they are known
+        self._topic_ids: dict[Place, bytes] = {}  # when we began to read a partition; empty if it is not known
 
     @property
     def are_restored(self) -> bool:
@@ -124,13 +124,14 @@ class Holdings:
             self._refused.discard(place)
             self._to_restore.pop(place, None)
             self._overdue_at.pop(place, None)
+            if self._subscription.topic_id(place[0]):  # or the topic was deleted, and the group gives a new one back
+                self._topic_ids.pop(place, None)
         foreign = [place for place in changes.assigned if place[0] != self._topic]
         for place in changes.revoked:
             self.begun.pop(place, None)
         self._begin_foreign(foreign)
-        self._to_restore |= {
-            place: 0.0 for place in changes.assigned if place not in foreign and self._has_topics(place)
-        }
+        ours = changes.assigned.difference(foreign)
+        self._to_restore |= {place: 0.0 for place in ours if self._has_topics(place)}
         if changes.assigned or changes.revoked:
             self._metrics.rebalances.inc()
             log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
@@ -151,38 +152,38 @@ class Holdings:
         self._metrics.refused_partitions.set(len(self._refused))
         return False
 
-    def recreated_topics(self) -> set[str]:
-        """Topics that were deleted and created again since their partitions were begun."""
-        found = set()
-        for topic in {topic for topic, _ in self._began}:
-            topic_id = self._subscription.topic_id(topic)
-            if topic_id and self._topic_ids.setdefault(topic, topic_id) != topic_id:
-                found.add(topic)
-        return found
+    def replaced(self) -> set[Place]:
+        """Our partitions whose topic was deleted and created again since they were begun, or has become shorter."""
+        of_others = {place for place in self._subscription.assignment() if self._is_another(place)}
+        return of_others | self._subscription.take_shortened()
 
-    def begin_anew(self, topics: set[str]) -> None:
-        """Go to the first records of our partitions of topics that were deleted and created again."""
-        ours = [place for place in self._subscription.assignment() if place[0] in topics]
-        self._subscription.pause(ours)
-        for topic in topics:
-            self._topic_ids[topic] = self._subscription.topic_id(topic)
-        foreign = [place for place in ours if place[0] != self._topic]
-        for place, first in self._subscription.beginning(foreign).items():
-            self._report_recreated(place, first)
-            self._begin_at(place, first)
-        self._subscription.resume(foreign)
-        for place in ours:
+    def _is_another(self, place: Place) -> bool:
+        """Whether the topic was deleted and created again since we began to read the partition."""
+        now, known = self._subscription.topic_id(place[0]), self._topic_ids.get(place)
+        return bool(now and known and now != known)
+
+    @property
+    def has_vanished(self) -> bool:
+        """Whether the topic that detectors read was deleted."""
+        is_known = any(self._topic_ids.get((self._topic, number)) for number in self.partitions)
+        return is_known and not self._subscription.topic_id(self._topic)
+
+    def begin_anew(self, places: set[Place]) -> None:
+        """Begin partitions where the topic is now that has the name: see ``replaced``."""
+        self._subscription.pause(places)
+        self._begin_foreign([place for place in places if place[0] != self._topic], are_replaced=True)
+        for place in places:
             if place[0] == self._topic and place not in self._refused:
                 self._drop(place[1])
                 self._to_restore[place] = 0.0  # which finds that the states are of another topic
 
-    def _report_recreated(self, place: Place, first: int) -> None:
+    def _begin_recreated(self, place: Place) -> int:
+        first = self._reader.beginning(*place)
         self._metrics.topics_recreated.inc()
         log.warning("%s[%d] was deleted and created again: reading it from its first record, %d", *place, first)
-
-    def _begin_at(self, place: Place, offset: int) -> None:
-        self._subscription.seek(place, offset)
-        self.begun[place] = self._began[place] = offset
+        self._subscription.seek(place, first)
+        self.begun[place] = self._began[place] = first
+        return first
 
     def _drop(self, number: int) -> None:
         self.partitions.pop(number, None)
@@ -200,11 +201,20 @@ class Holdings:
         self._begin_foreign(foreign)
         self._to_restore = {place: 0.0 for place in ours if place[0] == self._topic and place not in self._refused}
 
-    def _begin_foreign(self, places: list[Place]) -> None:
-        """Partitions whose readings are sent on have no state: they go on where they were left."""
+    def _begin_foreign(self, places: list[Place], are_replaced: bool = False) -> None:
+        """Partitions whose readings are sent on have no state: they go on where they were left, unless that was in
+        another topic of the same name."""
         for place, (offset, metadata) in self._subscription.locate(places).items():
             self._note_beginning(place, offset, metadata)
-            self._topic_ids.setdefault(place[0], self._subscription.topic_id(place[0]))
+            topic_id = self._subscription.topic_id(place[0])
+            end = self._reader.high_watermark(*place) if are_replaced else offset
+            # brokers forget the offsets of a topic that is deleted: a commit is another worker's for the new one
+            if (self._is_another(place) and (are_replaced or not metadata)) or (offset > end and not topic_id):
+                self._begin_recreated(place)
+            elif offset > end:  # brokers have lost the last records
+                self._subscription.seek(place, end)
+                self.begun[place] = end
+            self._topic_ids[place] = topic_id
         self._subscription.resume(places)
 
     def _note_beginning(self, place: Place, offset: int, metadata: str) -> Commit:
@@ -253,16 +263,18 @@ class Holdings:
         read = self._read_changelog(number)
         self._store.put(number, ((sensor, one.saved) for sensor, one in read.items()))
         self._refuse_another_group(read.values())
-        topic_id = self._topic_ids[topic] = self._subscription.topic_id(topic)
-        is_recreated = _is_recreated(topic_id, read.values(), offset, end)
+        topic_id = self._subscription.topic_id(topic)
+        is_recreated = _is_recreated(topic_id, read.values(), offset, end) or (self._is_another(place) and not metadata)
+        self._topic_ids[place] = topic_id
         if is_recreated:
-            offset = self._reader.beginning(topic, number)
-            self._report_recreated(place, offset)
+            offset = self._begin_recreated(place)
             newest = (one.saved.newest for one in read.values() if one.origin is not None)
             commit = Commit(offset, max(newest, default=0), offset)
-            self._begin_at(place, offset)
         else:
             commit = self._note_beginning(place, offset, metadata)
+            if offset > end:  # brokers have lost the last records
+                offset = end
+                self._subscription.seek(place, end)
         within = self.settings.worker.snapshot_within_s
         partition = Partition(
             number,
@@ -279,7 +291,7 @@ class Holdings:
             self._reader.records(topic, number, commit.unsaved_from, offset) if commit.unsaved_from < offset else ()
         )
         moved = [sensor for sensor, one in read.items() if _is_of_another(topic_id, one, is_recreated)]
-        partition.begin(offset, commit.clock, replayed, moved)
+        partition.begin(offset, commit.clock, replayed, moved, end)
         self.partitions[number] = partition
         self._new.add(number)
         self._subscription.resume([place])

@@ -116,7 +116,7 @@ def _from_open_database(settings: Settings, sensor: str, database: sqlite3.Conne
     saved = None if row is None else Saved(*row)
     source = (IntakeRecord(*record) for record in records)
     place = str(settings.source.state)
-    found = _brought_forward(settings, sensor, saved, decode, source, next_offset, clock, place)
+    found = _brought_forward(settings, sensor, saved, decode, source, 0, next_offset, clock, place)
     if found is None:
         raise UnknownSensor(sensor, names())
     found.times = _times(said, found)
@@ -142,7 +142,7 @@ def _from_topics(settings: Settings, sensor: str) -> Inspection:
         with ChangelogReader(connection) as reader:
             for number in numbers:
                 for key, value, _ in reader.read(changelog, number):
-                    name = (key or b"").decode()
+                    name = (key or b"").decode(errors="replace")
                     names.add(name)
                     if name == sensor and value is not None:
                         saved[number] = read_changelog_value(value)
@@ -155,7 +155,7 @@ def _from_topics(settings: Settings, sensor: str) -> Inspection:
                 since = commit.unsaved_from
                 records = reader.records(topic, number, since, offset) if since < offset else iter(())
                 found = _brought_forward(
-                    settings, sensor, saved.get(number), decode, records, offset, commit.clock,
+                    settings, sensor, saved.get(number), decode, records, number, offset, commit.clock,
                     f"{changelog}[{number}]", names.add,
                 )  # fmt: skip
                 if found is not None:
@@ -173,9 +173,9 @@ def _from_topics(settings: Settings, sensor: str) -> Inspection:
 
 def _brought_forward(
     settings: Settings, sensor: str, saved: Saved | None, decode: RecordDecoder, records: Iterable[Any],
-    next_offset: int, clock: int, place: str, note_name: Callable[[str], None] = lambda name: None,
+    number: int, next_offset: int, clock: int, place: str, note_name: Callable[[str], None] = lambda name: None,
 ) -> Inspection | None:  # fmt: skip
-    """The sensor as it stands at ``next_offset``; None where neither snapshot nor records know it."""
+    """The sensor as it stands at ``next_offset`` of its partition; None where neither snapshot nor records know it."""
     rules = Rules(settings)
     prepared = rules.of(sensor)
     count = 0
@@ -196,8 +196,8 @@ def _brought_forward(
 
         with tempfile.TemporaryDirectory() as folder, contextlib.closing(Store(Path(folder) / "one.sqlite")) as store:
             if saved is not None:
-                store.put(0, [(sensor, saved)])
-            partition = Partition(0, rules, only_this, store, lambda: True)
+                store.put(number, [(sensor, saved)])
+            partition = Partition(number, rules, only_this, store, lambda: True)
             partition.begin(next_offset, clock, records)
             track, silent = partition.look(sensor), partition.is_silent(sensor)
     if track is None:

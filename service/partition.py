@@ -245,12 +245,19 @@ class Partition:
         unsaved = (offset for sensor, (offset, _) in self._unsaved.items() if sensor not in saved)
         return min(unsaved, default=self.next_offset)
 
-    def begin(self, next_offset: int, clock: int, replayed: Iterable[Record] = (), moved: Collection[str] = ()) -> None:
+    def begin(
+        self,
+        next_offset: int,
+        clock: int,
+        replayed: Iterable[Record] = (),
+        moved: Collection[str] = (),
+        end: float = math.inf,
+    ) -> None:
         """Stand at ``next_offset`` and ``clock`` as they were committed.
 
         The store is as it was read from the changelog; ``replayed`` are the records up to there that may be in no
         snapshot. The states of the sensors in ``moved`` were read from an earlier topic of the same name: their offsets
-        say nothing about this one."""
+        say nothing about this one. Nor do offsets after the partition's ``end``, which brokers may have lost."""
         # what is damaged is found when the sensor is loaded; until then its numbers must do no harm
         self._last_seen = {
             sensor: seen if type(seen) is int and EARLIEST <= seen <= LATEST else 0
@@ -262,7 +269,7 @@ class Partition:
         self._next_offset = {
             sensor: seen
             for sensor, seen in self._store.next_offsets(self.number).items()
-            if sensor not in self._moved and type(seen) is int
+            if sensor not in self._moved and type(seen) is int and seen <= end
         }
         self.next_offset = next_offset
         self._set_aside()

@@ -33,6 +33,7 @@ from service.crashes import CrashJournal
 from service.dead_letters import DeadLetterLog
 from service.envelope import changelog_value
 from service.holdings import Holdings
+from service.kafka import groups
 from service.kafka import topics as kafka_topics
 from service.kafka.changelog import ChangelogReader, ReadStalled
 from service.kafka.connection import ConnectionProblem
@@ -56,6 +57,8 @@ log = logging.getLogger(__name__)
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
 # Seconds of restoring between two polls.
 _RESTORES_A_CYCLE = 1.0
+# Seconds since the last cycle within which nobody else can have been given our partitions: half the session timeout.
+_STILL_MEMBER = 5.0
 _LARGEST_RECORD = 1024**2
 # Bytes that a batch of one record costs on top of its key and value, with room to spare.
 _FRAMING = 256
@@ -149,11 +152,14 @@ class Worker:
         exactly_once = settings.kafka.delivery == "exactly-once"
         self._connection.check(reads, writes, settings.kafka.group, self._transactional_id if exactly_once else None)
         counts = kafka_topics.partition_counts(self._connection, {self._topic, *writes})
-        self._n_partitions = counts[self._topic]
+        self._n_partitions = counts[names.changelog]
+        expected = counts[self._topic]
+        if expected > self._n_partitions and groups.committed(self._connection, settings.kafka.group):
+            expected = self._n_partitions  # partitions were added to the input: see Holdings, which refuses those alone
         for topic in writes:
-            if counts[topic] != self._n_partitions:
+            if counts[topic] != expected:
                 raise ConnectionProblem(
-                    f"topic {self._topic!r} has {self._n_partitions} partitions, {topic!r} has {counts[topic]}: they "
+                    f"topic {self._topic!r} has {counts[self._topic]} partitions, {topic!r} has {counts[topic]}: they "
                     "go together. If the input was given more partitions, its sensors have moved between them and lost "
                     "their state: read it through the internal topic (partitioned_by_sensor = false, sensor from a "
                     "field), or make new topics under other names with `ishsmm-stream topics create`"
@@ -256,14 +262,17 @@ class Worker:
         self._lags = {place: count + len(in_hand.get(place, ())) for place, count in unread.items()}
 
     def _take_in(self, records: Mapping[Place, Sequence[Record]], began: float) -> None:
+        if self._holdings.has_vanished and began - self._last_cycle < _STILL_MEMBER:
+            self._save_without_offsets()
         self._holdings.follow_assignment()
-        recreated = self._holdings.recreated_topics()
-        if recreated:
-            records = {place: taken for place, taken in records.items() if place[0] not in recreated}
-            self._work({}, save_all=True)  # what is unsaved cannot be replayed: the topic that it came from is gone
-            self._holdings.begin_anew(recreated)
+        replaced = self._holdings.replaced()
+        if replaced:
+            records = {place: taken for place, taken in records.items() if place not in replaced}
+            self._work({}, save_all=True)  # what is unsaved cannot be replayed: the records are gone
+            self._holdings.begin_anew(replaced)
         self._holdings.restore_until(began + _RESTORES_A_CYCLE)
-        self._is_ready = self._holdings.are_restored and not self._subscription.unreadable
+        is_reading = self._subscription.is_in_touch and not self._subscription.unreadable
+        self._is_ready = is_reading and self._holdings.are_restored
         started = time.monotonic()
         self._control.poll()
         if self._work(records):
@@ -324,10 +333,22 @@ class Worker:
             {number: partition.next_offset for number, partition in self._partitions.items()},
             {number: {sensor for sensor, _ in saved} for number, saved in snapshots.items()},
         )
+        self._note_saved(snapshots)
+        return True
+
+    def _save_without_offsets(self) -> None:
+        """Save all states before the group takes the partitions of a topic that was deleted: nobody can replay it, and
+        brokers take no offsets for it."""
+        snapshots = self._upkeep.due_snapshots(save_all=True)
+        if snapshots:
+            log.warning("%s was deleted: saving the states of its sensors", self._topic)
+            self._commit([], snapshots, {}, [])
+            self._note_saved(snapshots)
+
+    def _note_saved(self, snapshots: dict[int, list[tuple[str, Saved]]]) -> None:
         for number, saved_sensors in snapshots.items():
             self._partitions[number].saved(saved_sensors)
             self.metrics.saved(self._partitions[number].detectors(sensor for sensor, _ in saved_sensors))
-        return True
 
     def _forget(self) -> list[tuple[int, str]]:
         """Drop what people want forgotten; returns the sensors with their partitions."""

@@ -141,6 +141,11 @@ class Service:
         committed = self.committed(topic)
         return all(committed.get(number, 0) >= end for number, end in ends.items())
 
+    def wait_until_begun(self, seconds: float = 60.0) -> None:
+        """Until every partition of the input has a committed offset: records after it are read."""
+        count = self.settings.topics.partitions
+        eventually(lambda: len(self.committed()) == count, seconds, "all partitions are begun")
+
     def wait_until_done(self, seconds: float = 60.0) -> None:
         """Until all input, and what is sent on of it, has been committed."""
         for topic in (*self.settings.kafka.topics, *([] if self.is_direct else [self.settings.topics.readings])):

@@ -105,6 +105,7 @@ class Subscription:
         self.start_from = start_from
         self._from_earliest = frozenset(from_earliest)
         self._unreadable: dict[Partition, float] = {}  # and when to try again (monotonic)
+        self._shortened: set[Partition] = set()
 
         def knowing_its_topics(**settings: Any) -> KafkaConsumer:
             # One that joins before it has heard of its topics is given none of their partitions, for half a minute.
@@ -176,6 +177,12 @@ class Subscription:
         """Partitions that are paused because what comes next in them cannot be read."""
         return set(self._unreadable)
 
+    def take_shortened(self) -> set[Partition]:
+        """Partitions of which less is there than was read, since the last call: their topic was deleted and created
+        again, or a replica that lacked the last records became leader."""
+        taken, self._shortened = self._shortened, set()
+        return taken & self.assignment()
+
     def assignment(self) -> set[Partition]:
         return set(self._consumer.assignment())
 
@@ -225,15 +232,14 @@ class Subscription:
         """Whether we are a member and no rebalance is under way, as far as we know."""
         return bool(self._consumer.group_metadata().state == MemberState.STABLE)
 
+    @property
+    def is_in_touch(self) -> bool:
+        """Whether the group's broker has answered a heartbeat within the session timeout."""
+        return guards.is_in_touch(self._consumer)
+
     def topic_id(self, topic: str) -> bytes:
         """The id of a topic, which is another one when it was deleted and created again; empty if it is not known."""
         return guards.topic_id(self._consumer, topic)
-
-    def beginning(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        """The first offset that each partition still has."""
-        places = [TopicPartition(*partition) for partition in partitions]
-        with _asking("where topics begin"):
-            return dict(self._consumer.beginning_offsets(places, timeout_ms=REQUEST_MS)) if places else {}
 
     def pause(self, partitions: Iterable[Partition]) -> None:
         self._consumer.pause(*self._still_ours(partitions))
@@ -313,6 +319,8 @@ class Subscription:
             end = self._consumer.end_offsets(list(wanted), timeout_ms=REQUEST_MS)
         for place, offset in wanted.items():
             nearest = first[place] if offset < first[place] else end[place]
+            if offset > nearest:
+                self._shortened.add(place)
             log.error(
                 "%s[%d]: offset %d is gone, the topic holds %d to %d; going on at %d. %s",
                 *(place.topic, place.partition, offset, first[place], end[place], nearest),

@@ -51,7 +51,7 @@ class KafkaDesk:
             for number in self._partitions(topic):
                 for key, value, _ in self._reader.read(topic, number):
                     if key is not None:
-                        found[key.decode()] = value is not None
+                        found[key.decode(errors="replace")] = value is not None
         return sorted(name for name, is_there in found.items() if is_there)
 
     def events_with(self, beginning: str) -> dict[str, str]:

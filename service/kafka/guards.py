@@ -171,6 +171,12 @@ def require_private_names(producer: kafka.KafkaProducer) -> None:
         raise ImportError(f"kafka-python {kafka.__version__} has no await_ready: the guards need {CLIENT_VERSION}")
 
 
+def is_in_touch(consumer: kafka.KafkaConsumer) -> bool:
+    """Whether the group's coordinator has answered within the session timeout. The client's poll returns nothing in
+    either case."""
+    return not consumer._coordinator.heartbeat.session_timeout_expired()
+
+
 def topic_id(consumer: kafka.KafkaConsumer, topic: str) -> bytes:
     """The topic's id as of the last metadata (KIP-516), which is another one when the topic was deleted and created
     again; empty where the brokers give none, or the topic is not there. The client does not show it."""

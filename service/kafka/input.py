@@ -10,8 +10,8 @@ from service.kafka.connection import Connection, ConnectionProblem
 from service.settings import Settings
 
 
-class Commit(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What travels with a partition's committed offset."""
+class Commit(msgspec.Struct, frozen=True):
+    """What travels with a partition's committed offset. A later version may add fields, which this one ignores."""
 
     unsaved_from: int  # from here to the committed offset the input is replayed at a restore
     clock: int  # stream time, microseconds

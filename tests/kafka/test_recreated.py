@@ -1,9 +1,11 @@
-"""An input topic that was deleted and created again, and changelog records that are damaged."""
+"""Topics that are not what they were: deleted and created again, with more partitions, damaged, of another group."""
 
 from __future__ import annotations
 
 import random
+import time
 
+import local_broker
 import pytest
 from kafka.errors import UnknownTopicOrPartitionError
 from kafka_helpers import produce
@@ -42,6 +44,75 @@ def events_of(found, sensor):
 
 def kinds(found, sensor):
     return [getattr(event, "kind", None) or event.status for event in events_of(found, sensor)]
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["running", "stopped"])
+def test_readings_that_are_sent_on_go_on_after_their_topic_was_recreated(service, is_running):
+    """Its partitions have no states, and brokers forget a deleted topic's offsets: a running worker reads the new topic
+    from its first record, one that was stopped where ``start_from`` says."""
+    start_from = "latest" if is_running else "earliest"
+    found = service(rules=SMALL_WINDOWS, mapping={"partitioned_by_sensor": False}, kafka={"start_from": start_from})
+    worker = found.start()
+    worker.wait_until_said("restored in", 60)
+    found.wait_until_begun()
+    produce_readings(found.connection, found.name, level("a", 0, 60, 0.0, 1), PARTITIONS)
+    eventually(lambda: count_sent_on(found) == 60, 60, "all are sent on")
+    if not is_running:
+        assert worker.stop() == 0
+    recreate(found)
+    produce_readings(found.connection, found.name, level("a", 60, 100, 50.0, 2), PARTITIONS)
+    if not is_running:
+        worker = found.start()
+    eventually(lambda: count_sent_on(found) >= 160, 60, "all are sent on")
+    found.wait_until_done()
+    assert worker.stop() == 0, worker.tail()
+    assert count_sent_on(found) == 160
+    assert bool(worker.said("was deleted and created again")) == is_running
+
+
+def count_sent_on(found):
+    return len(records(found.connection, found.settings.topics.readings))
+
+
+@pytest.mark.parametrize("is_running", [True, False], ids=["running", "stopped"])
+def test_partitions_that_were_added_are_refused_and_the_others_go_on(service, is_running):
+    port = local_broker.free_ports(1)[0]
+    found = service(rules=SMALL_WINDOWS, metrics={"port": port})
+    produce_readings(found.connection, found.name, level("a", 0, 60, 0.0, 1), PARTITIONS)
+    worker = found.start()
+    found.wait_until_done()
+    if not is_running:
+        assert worker.stop() == 0
+    with found.connection.admin() as admin:
+        admin.create_partitions({found.name: PARTITIONS + 2})
+    if not is_running:
+        worker = found.start()
+    worker.wait_until_said("is not read: the topic was given more", 60)
+    began = time.monotonic()
+    produce_readings(found.connection, found.name, level("a", 60, 60, 50.0, 2), PARTITIONS)
+    eventually(lambda: "confirmed" in kinds(found, "a"), 20, "the change is found")
+    assert time.monotonic() - began < 8.0
+    assert "ishsmm_refused_partitions 2.0" in worker.get(port, "/metrics")[1]
+    assert not worker.said("cannot be restored")
+    assert worker.stop() == 0, worker.tail()
+
+
+def test_a_second_group_on_the_same_topics_is_refused(service):
+    found = service(rules=SMALL_WINDOWS)
+    produce_readings(found.connection, found.name, level("a", 0, 60, 0.0, 1), PARTITIONS)
+    worker = found.start()
+    found.wait_until_done()
+    assert worker.stop() == 0
+    group = found.name
+    found.configure(kafka={"group": f"{group}-second"})
+    second = found.start()
+    assert second.process.wait(60) == 2
+    assert second.said("belong to another group than kafka.group")
+    assert second.said("topics create")
+    found.configure(kafka={"group": group})
+    again = found.start()
+    again.wait_until_said("restored in", 60)
+    assert again.stop() == 0
 
 
 @pytest.mark.parametrize("is_running", [True, False], ids=["running", "stopped"])
