@@ -58,6 +58,7 @@ class CrashJournal:
         path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._fault_path = path, _fault_path(path)
         self._content = _Content()
+        self.taken_over: list[Path] = []  # journals of processes that are gone
         for other in {*others, path}:
             self._take_over(other)
         self._file = open(path, "wb+")  # noqa: SIM115 - held as long as we run
@@ -87,6 +88,7 @@ class CrashJournal:
             self._judge(left)
         path.unlink()
         fault.unlink(missing_ok=True)
+        self.taken_over.append(path)
 
     def _judge(self, left: _Content) -> None:
         (stretches, *more) = left.at_work

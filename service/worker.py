@@ -21,6 +21,7 @@ import threading
 import time
 import uuid
 from collections.abc import Iterable, Mapping, Sequence
+from pathlib import Path
 
 from service import mapping as mappings
 from service import messages, watchdog
@@ -81,7 +82,8 @@ class Worker:
         own = RecordMapping(partitioned_by_sensor=True)
         self._decode = self._decode_input if self._is_direct else mappings.decoder(own, settings.limits.record_bytes)
         self._rules = Rules(settings)
-        self._name = settings.kafka.member or f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._process_name = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+        self._name = settings.kafka.member or self._process_name
         self._transactional_id = f"{settings.kafka.group}-{self._name}"
         self._stopping = threading.Event()
         self._last_cycle = time.monotonic()
@@ -111,9 +113,11 @@ class Worker:
         self._check()
         warm_up(settings)
         settle_interpreter()
-        folder = settings.worker.store
-        store = Store(folder / f"{self._name}.sqlite")
-        self._journal = CrashJournal(folder / f"{self._name}.crash", folder.glob("*.crash"))
+        files = settings.worker.store / self._process_name
+        self._journal = CrashJournal(Path(f"{files}.crash"), settings.worker.store.glob("*.crash"))
+        for left in self._journal.taken_over:
+            left.with_suffix(".sqlite").unlink(missing_ok=True)
+        store = Store(Path(f"{files}.sqlite"))
         server = api.serve(settings, self)
         scraped = metrics_server.serve(settings.metrics, self.metrics.registry)
         self._subscription = self._subscribe()
@@ -271,8 +275,7 @@ class Worker:
             self._work({}, save_all=True)  # what is unsaved cannot be replayed: the records are gone
             self._holdings.begin_anew(replaced)
         self._holdings.restore_until(began + _RESTORES_A_CYCLE)
-        is_reading = self._subscription.is_in_touch and not self._subscription.unreadable
-        self._is_ready = is_reading and self._holdings.are_restored
+        self._is_ready = self._holdings.are_restored and not self._subscription.unreadable
         started = time.monotonic()
         self._control.poll()
         if self._work(records):
@@ -434,8 +437,8 @@ class Worker:
         return time.monotonic() - self._last_cycle < self.settings.worker.watchdog_s
 
     def is_ready(self) -> bool:
-        """Whether all partitions are being worked on."""
-        return self._is_ready
+        """Whether all partitions are being worked on, and the group's broker answers."""
+        return self._is_ready and self._subscription.is_in_touch
 
     def submit(self, readings: list[PostedReading], received: int) -> int:
         """Produce posted readings to the input topic; the last one's offset once all are acknowledged."""

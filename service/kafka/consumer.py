@@ -42,11 +42,14 @@ EARLIEST, LATEST = "earliest", "latest"
 UNREADABLE_AGAIN = 30.0  # seconds
 
 
-class MemberReplaced(Exception):
-    """Another worker runs under the same group instance id; this one has to end.
+class MemberReplaced(ConnectionProblem):
+    """Another worker runs under this one's name: this one has to end."""
 
-    It may learn so as late as its next commit: the client's poll only tells when the group rebalances.
-    """
+    def __init__(self, group: str) -> None:
+        super().__init__(
+            f"another worker has joined group {group!r} under this one's instance id: it goes on, this one ends. Give "
+            "each worker a kafka.member of its own"
+        )
 
 
 class BrokersAway(Exception):
@@ -134,6 +137,8 @@ class Subscription:
         )
         guards.finish_rejoining(self._consumer)
         guards.keep_late_answers(self._consumer)
+        self._replaced = threading.Event()
+        guards.note_replacement(self._consumer, self._replaced.set)
         if quickly:
             unpack_quickly(self._consumer)
         self._listener = _Listener(self._consumer)
@@ -146,6 +151,8 @@ class Subscription:
         """Records of the partitions that are not paused; returns within about ``timeout`` seconds."""
         try:
             self._try_unreadable_again()
+            if self._replaced.is_set():
+                raise FencedInstanceIdError(self.group)
             return dict(self._consumer.poll(timeout_ms=int(timeout * 1000)))
         except guards.Unreadable as unreadable:
             self._set_aside(unreadable)
@@ -154,9 +161,7 @@ class Subscription:
             self._go_back_into_range(error)
             return {}
         except FencedInstanceIdError as error:
-            raise MemberReplaced(
-                f"another worker has joined group {self.group!r} under this one's instance id"
-            ) from error
+            raise MemberReplaced(self.group) from error
         except GroupAuthorizationFailedError as error:
             raise ConnectionProblem(
                 f"not allowed to use the consumer group {self.group!r}: allow READ on it"

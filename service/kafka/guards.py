@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Any
 
 import kafka
@@ -169,6 +170,22 @@ def require_private_names(producer: kafka.KafkaProducer) -> None:
             raise ImportError(f"kafka-python {kafka.__version__} has no {name}: the guards need {CLIENT_VERSION}")
     if not callable(getattr(sender._client, "await_ready", None)):  # type: ignore[union-attr]
         raise ImportError(f"kafka-python {kafka.__version__} has no await_ready: the guards need {CLIENT_VERSION}")
+
+
+def note_replacement(consumer: kafka.KafkaConsumer, replaced: Callable[[], None]) -> None:
+    """Call ``replaced`` when a heartbeat is refused because another member has joined under our instance id. The client
+    stops its heartbeats then, and its poll returns nothing, for ever."""
+    coordinator = consumer._coordinator
+    send = coordinator._send_heartbeat_request
+
+    async def send_noting() -> Any:
+        try:
+            return await send()
+        except kafka.errors.FencedInstanceIdError:
+            replaced()
+            raise
+
+    coordinator._send_heartbeat_request = send_noting
 
 
 def is_in_touch(consumer: kafka.KafkaConsumer) -> bool:

@@ -233,7 +233,7 @@ class Transactions:
                 raise CycleAborted(f"no longer a member of the group: {_named(error)}") from error
             except FencedInstanceIdError as error:
                 self.abort()
-                raise MemberReplaced("another worker runs under this one's group instance id") from error
+                raise MemberReplaced(group_metadata.group_id) from error
             except KafkaError as error:
                 raise ProducerLost(f"offsets not accepted: {_named(error)}") from error
         self._lost_on_error("commit", self._outbox.producer.commit_transaction)
@@ -297,7 +297,7 @@ class AtLeastOnce:
         except (CommitFailedError, RebalanceInProgressError) as error:
             raise CycleAborted(f"no longer a member of the group: {_named(error)}") from error
         except FencedInstanceIdError as error:
-            raise MemberReplaced("another worker runs under this one's group instance id") from error
+            raise MemberReplaced(group_metadata.group_id) from error
         except KafkaError as error:
             raise ProducerLost(f"offsets not committed: {_named(error)}") from error
 

@@ -5,8 +5,10 @@ from __future__ import annotations
 import threading
 import time
 
+import local_broker
 import pytest
 from kafka_helpers import after, committed_values, join, poll_until, produce, receive
+from worker_helpers import Service, eventually
 
 from service.kafka import consumer
 from service.kafka.changelog import ReadStalled
@@ -192,3 +194,17 @@ def test_damage_on_a_brokers_disk_stops_its_partition_alone(
     assert [one.value for one in receive(subscription, 1)] == [b"damaged"]
     assert not subscription.unreadable
     subscription.close(1)
+
+
+def test_an_idle_worker_is_not_ready_while_brokers_are_away(fragile, compiled, tmp_path):
+    port = local_broker.free_ports(1)[0]
+    with Service(fragile.bootstrap, tmp_path, f"idle-{port}", http={"port": port}) as service:
+        service.create_topics(1)
+        worker = service.start()
+        eventually(lambda: worker.get(port, "/readyz")[0] == 200, 60, "readiness")
+        fragile.kill()
+        eventually(lambda: worker.get(port, "/readyz")[0] == 503, 30, "it is not ready")
+        assert worker.get(port, "/healthz")[0] == 200  # a restart would not help
+        fragile.start()
+        eventually(lambda: worker.get(port, "/readyz")[0] == 200, 60, "readiness")
+        assert worker.stop() == 0
