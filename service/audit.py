@@ -57,6 +57,7 @@ class SensorSum(msgspec.Struct, kw_only=True):
     accepted: int = 0  # readings of the topic that its state must have seen
     index: int = -1  # the state's, of its newest observation
     inserted: int = 0
+    reordered: int = 0  # readings in the state that wait for older ones
     earlier: int | None = 0  # readings of earlier generations; None: not known
     in_no_snapshot: int = 0  # accepted after its snapshot
     forgotten: int = 0  # accepted by a state that people wanted forgotten, as far as they can be told apart
@@ -65,7 +66,7 @@ class SensorSum(msgspec.Struct, kw_only=True):
     @property
     def counted(self) -> int:
         """Readings that the state has counted, earlier generations included."""
-        return self.index + 1 - self.inserted + (self.earlier or 0)
+        return self.index + 1 - self.inserted + self.reordered + (self.earlier or 0)
 
 
 class Report(msgspec.Struct, kw_only=True):
@@ -302,12 +303,8 @@ def _sum_of(sensor: str, partition: int, state: State) -> SensorSum:
     one = SensorSum(sensor=sensor, partition=partition)
     if state.tally is not None:
         told = state.tally
-        one.generation, one.index, one.inserted, one.earlier = (
-            told.generation,
-            told.final_index,
-            told.inserted,
-            told.earlier,
-        )
+        one.generation, one.index, one.inserted = told.generation, told.final_index, told.inserted
+        one.reordered, one.earlier = told.waiting, told.earlier
     return one
 
 

@@ -47,6 +47,7 @@ COMMANDS = {
     "accept": ("service.commands.accept", "what a sensor does now is usual from here on: clears its alarm"),
     "reset": ("service.commands.reset", "start a sensor's detector afresh, as a new generation"),
     "forget": ("service.commands.forget", "keep nothing of a sensor"),
+    "dead-letters": ("service.commands.dead_letters", "list the records that were set aside, with their reasons"),
     "audit": ("service.commands.audit", "from the topics alone: was everything accepted or set aside, and counted"),
     "check-config": ("service.commands.check_config", "read the service's configuration and say what was understood"),
     "produce-demo": ("service.commands.produce_demo", "readings of four dozen sensors with changes planted in them"),

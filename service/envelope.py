@@ -26,7 +26,7 @@ _ORIGIN, _CHECKSUM, _ARRAY = b"\xc4\x18", b"\xc4\x08", 0xDC
 _ID_BYTES, _GROUP_BYTES, _CHECKSUM_BYTES = 16, 8, 8
 _END_BYTES = len(_CHECKSUM) + _CHECKSUM_BYTES
 # The first version with a checksum writes so many fields.
-_SEALED_FIELDS = 23
+_SEALED_FIELDS = 24
 # A generation is raised by people and by changes of rules: a larger number is damage.
 _MOST_GENERATIONS = 2**30
 

@@ -359,7 +359,7 @@ class Partition:
         track = self._track(sensor)
         if track.set_aside and track.generation > self._control.finished.get(sensor, NEVER):
             return self._refuse(track, reading, outputs)
-        starts_generation = track.newest is None and (sensor in self._saved or track.generation > 0)
+        starts_generation = not track.has_readings and (sensor in self._saved or track.generation > 0)
         if self._is_replaying:
             if starts_generation:
                 del self._tracks[sensor]
@@ -418,10 +418,15 @@ class Partition:
         track, moment = window.track, reading.time
         prepared = track.prepared
         values = reading.values if prepared.prepare is None else prepared.prepare(reading.values)
-        missing = track.judge(reading, record.timestamp)
+        released = track.reorder(reading, record.timestamp) if track.reorders else None
+        missing = track.judge(reading, record.timestamp) if released is None else 0
         if prepared.silent_after is not None and self._was_silent(track, moment, pending, outputs):
             window = pending[reading.sensor] = Window(track)
-        window.readings.append((moment, values, missing))
+        if released is None:
+            window.readings.append((moment, values, missing))
+        else:
+            prepare = prepared.prepare or (lambda values: values)
+            window.readings += [(one.time, prepare(one.values), missing) for one, missing in released]
         window.offset = record.offset
         if window.first < 0:
             window.first = record.offset

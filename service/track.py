@@ -23,6 +23,7 @@ from service.history import History, Previous, remembers
 from service.preparation import Preparation, preparation
 from service.readings import BadRecord, Reading, rfc3339
 from service.recent import downsample
+from service.reordering import ReorderBuffer
 from service.settings import Rule
 from service.settings.budgets import Budget
 from service.wording import frequency_words, reason_words, words
@@ -47,6 +48,7 @@ class PreparedRule(NamedTuple):
     most_ahead: float  # of a reading's time before its record's timestamp, microseconds
     fills_gaps: bool
     silent_after: int | None  # microseconds
+    reorder_within: int | None  # microseconds
     budget: Budget  # of alarms
 
 
@@ -61,6 +63,7 @@ def prepare_rule(rule: Rule) -> PreparedRule:
         math.inf if times.max_ahead_s is None else times.max_ahead_s * 1e6,
         times.gap != "ignore",
         None if times.silent_after_s is None else int(times.silent_after_s * 1e6),
+        None if times.reorder_within_s is None else int(times.reorder_within_s * 1e6),
         rule.alarms.budget,
     )
 
@@ -107,6 +110,7 @@ class _Saved(msgspec.Struct, array_like=True, gc=False):
     open_alarm: OpenAlarm | None = None
     promised: tuple[float, int] = (0.0, 0)  # alarms, and readings that are not in them yet
     set_aside: str = ""  # why its readings are dead letters; empty: they are not
+    waiting: list[tuple[int, tuple[float, ...]]] = []  # readings that wait for older ones, by time
     # always last, see ``service.envelope``
     origin: bytes = b""
     checksum: bytes = b""
@@ -117,14 +121,15 @@ class Tally(NamedTuple):
 
     generation: int
     fingerprint: str
-    accepted: int
+    accepted: int  # readings, those that wait for older ones included
+    waiting: int
     inserted: int
     earlier: int | None  # readings of earlier generations; None: not known
 
     @property
     def final_index(self) -> int:
         """Of the newest observation; -1 before the first."""
-        return self.accepted + self.inserted - 1
+        return self.accepted - self.waiting + self.inserted - 1
 
 
 Accepted = Sequence[tuple[int, tuple[float, ...], int]]  # readings: time, prepared values, steps missing before
@@ -188,6 +193,7 @@ class Track:
         self._promised = 0.0  # alarms that earlier budgets have allowed, earlier generations included,
         self._read = 0  # and the readings since, which count with the budget in force
         self.set_aside = ""  # why its readings are dead letters
+        self._waiting = ReorderBuffer()
         self.ended: messages.AlarmEvent | None = None  # clears what was open when the generation before ended
 
     @property
@@ -195,7 +201,39 @@ class Track:
         """Of the newest observation, inserted steps included; -1 before the first."""
         return self.accepted + self.inserted - 1
 
+    @property
+    def has_readings(self) -> bool:
+        """Whether this generation has been given any."""
+        return self.newest is not None or len(self._waiting) > 0
+
+    @property
+    def _earlier_and_own(self) -> int | None:
+        return None if self.earlier is None else self.earlier + self.accepted + len(self._waiting)
+
     # Readings in
+
+    @property
+    def reorders(self) -> bool:
+        """Whether readings go through ``reorder`` in place of ``judge``."""
+        return self.prepared.reorder_within is not None or len(self._waiting) > 0
+
+    def reorder(self, reading: Reading, timestamp: int) -> list[tuple[Reading, int]]:
+        """Let a reading wait until none that is older is expected. Returns the readings that have waited long enough,
+        in the order of their times, each with the number of steps that are missing before it; BadRecord where the
+        reading is refused."""
+        newest = self.newest
+        if newest is not None and reading.time <= newest.time:
+            return [(reading, self.judge(reading, timestamp))]  # too late to be put in order
+        expected = self._waiting.channels or self.channels
+        if expected and len(reading.values) != expected:
+            raise BadRecord("wrong_channels", f"{len(reading.values)} values, earlier readings had {expected}")
+        times = self.rule.time
+        same = [one for one in self._waiting.at(reading.time) if judge(times, one, reading, timestamp).reason]
+        reason = "duplicate" if same else judge(times, None, reading, timestamp).reason
+        if reason is not None:
+            raise BadRecord(reason, f"reading of {rfc3339(reading.time)}")
+        released = self._waiting.add(reading, self.prepared.reorder_within or 0)
+        return [(one, self.judge(one, -1)) for one in released]
 
     def judge(self, reading: Reading, timestamp: int) -> int:
         """Take note of a reading's time. Returns how many steps are missing before it; BadRecord where it is refused.
@@ -336,9 +374,7 @@ class Track:
 
     def next_generation(self, generation: int) -> Track:
         """The same sensor afresh."""
-        track = Track(
-            self.sensor, self.prepared, generation, None if self.earlier is None else self.earlier + self.accepted
-        )
+        track = Track(self.sensor, self.prepared, generation, self._earlier_and_own)
         if self._open_alarm is not None and self.newest is not None:
             at = messages.place(self.index, self.newest.time)
             track.ended = _ended(self.sensor, self.rule, self.generation, self._open_alarm, at)
@@ -536,6 +572,7 @@ class Track:
             self._open_alarm,
             (self._promised, self._read),
             self.set_aside,
+            self._waiting.saved,
         )
         return msgspec.msgpack.encode(saved)
 
@@ -549,7 +586,7 @@ class Track:
         if not 1 <= saved.version <= _SNAPSHOT_VERSION:
             raise TrackError(f"the state of {sensor!r} has version {saved.version}, this is {_SNAPSHOT_VERSION}")
         if saved.fingerprint != prepared.fingerprint:
-            earlier = None if saved.earlier is None else saved.earlier + saved.accepted
+            earlier = None if saved.earlier is None else saved.earlier + saved.accepted + len(saved.waiting)
             track = cls(sensor, prepared, saved.generation + 1, earlier)
             if saved.open_alarm is not None and saved.newest is not None:
                 at = messages.place(saved.accepted + saved.inserted - 1, saved.newest[0])
@@ -566,6 +603,7 @@ class Track:
         track._revisions = saved.revisions
         track.acceptance, track._open_alarm, track.ended = saved.acceptance, saved.open_alarm, None
         track.set_aside = saved.set_aside
+        track._waiting = ReorderBuffer.load(sensor, saved.waiting)
         track._promised, track._read = saved.promised
         track._interval, track._intervals, track._last_time, track._budget_interval = saved.interval or (
             0.0,
@@ -628,4 +666,5 @@ def tally(data: bytes) -> Tally:
         saved = msgspec.msgpack.decode(data, type=_Saved)
     except msgspec.DecodeError as error:
         raise TrackError(f"the state cannot be read: {error}") from error
-    return Tally(saved.generation, saved.fingerprint, saved.accepted, saved.inserted, saved.earlier)
+    waiting = len(saved.waiting)
+    return Tally(saved.generation, saved.fingerprint, saved.accepted + waiting, waiting, saved.inserted, saved.earlier)

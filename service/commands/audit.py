@@ -108,6 +108,8 @@ def _sensor_lines(report: Report, every_sensor: bool) -> list[str]:
 def _sensor_row(one: SensorSum) -> tuple[str, ...]:
     earlier = "?" if one.earlier is None else f"{one.earlier:,}"
     waits = "waits" if one.in_no_snapshot else "ok"
+    if one.reordered:
+        waits += f", {one.reordered:,} wait for older ones"
     return (
         one.sensor, str(one.partition) if one.partition >= 0 else "", f"{one.accepted:,}", f"{one.index + 1:,}",
         f"{one.inserted:,}", earlier, f"{one.in_no_snapshot:,}", one.problem or waits,

@@ -29,6 +29,8 @@ class TimePolicy(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     max_ahead_s: Seconds | None = 86_400.0
     # reported as silent after this long without a reading; None: never
     silent_after_s: Seconds | None = None
+    # readings wait this long, in the sensor's own time, for older ones that come later; None: they do not wait
+    reorder_within_s: Seconds | None = None
     # in which alarms learn what is usual at an hour of the day and of the week
     zone: str = "UTC"
 

@@ -82,3 +82,22 @@ def test_a_reader_that_goes_away_ends_it(settings):
     ended = subprocess.run(command, stdout=writing, env={**os.environ, **variables}, timeout=60)
     os.close(writing)
     assert ended.returncode == cli.BROKEN_PIPE
+
+
+def test_dead_letters_are_listed_and_counted(settings, capsys):
+    send(settings, [*jump("a"), b"no reading", b'{"sensor": "a"}'])
+    with running(settings):
+        wait_for(lambda: committed(settings) == 122)
+    assert cli.main(["dead-letters"]) == 0
+    first, second = capsys.readouterr().out.splitlines()
+    assert " not_json  " in first
+    assert first.endswith("'no reading'")
+    assert f"{settings.kafka.topics[0]}[0] at 121: " in second
+    assert cli.main(["dead-letters", "--count"]) == 0
+    assert sorted(capsys.readouterr().out.split()) == ["1", "1", "no_value", "not_json"]
+    assert cli.main(["dead-letters", "--json", "--reason", "not_json"]) == 0
+    assert msgspec.json.decode(capsys.readouterr().out)["offset"] == 120
+    assert cli.main(["dead-letters", "--reason", "late"]) == 0
+    assert capsys.readouterr().out == "no dead letters\n"
+    assert cli.main(["dead-letters", "--reason", "lat"]) == 2
+    assert "the reasons are empty, " in capsys.readouterr().err

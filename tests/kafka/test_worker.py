@@ -536,3 +536,32 @@ def test_readings_of_a_sensor_in_several_partitions_are_put_in_order(service):
     eventually(lambda: len(sent_on()) == 200, what="readings sent on")
     assert sent_on() == [START + i for i in range(200)]
     assert started.stop() == 0
+
+
+def test_a_backlog_of_a_sensor_in_several_partitions_is_put_in_order(service):
+    """More than one poll brings: without waiting, the sensor's time jumps back and forth."""
+    mapping = {"format": "json", "sensor": "id", "time": "at", "values": ["x"]}
+    rule = {"match": "*", "window": {"readings": 20}, "time": {"reorder_within_s": 900.0, "late": "reject"}}
+    worker = service(rules=[rule], mapping=mapping, worker={"poll_records": 100})
+    draw = random.Random(3)
+
+    def send(times, partitions):
+        producer = worker.connection.build(KafkaProducer, linger_ms=20)
+        for i in times:
+            value = {"id": "a", "at": START + i, "x": draw.gauss(0.0 if i < 300 else 9.0, 1.0)}
+            producer.send(worker.name, json.dumps(value).encode(), partition=i % partitions)
+        producer.flush()
+        producer.close()
+
+    send(range(900), PARTITIONS)
+    started = worker.start()
+    worker.wait_until_done()
+    send(range(900, 1800), 1)  # later ones, which the backlog waits for
+    worker.wait_until_done()
+    assert started.stop() == 0
+    assert worker.dead_letters() == []
+    events = [messages.decode(value) for value in worker.outputs()["events"]["a"]]
+    changes = [event for event in events if isinstance(event, messages.ChangeEvent) and event.status == "confirmed"]
+    assert [abs(change.index - 300) <= 1 for change in changes] == [True]
+    audited = command(["audit", "--config", str(worker.write())], **worker.environment)
+    assert audited.returncode == 0, audited.stdout
