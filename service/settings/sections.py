@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import ipaddress
+import math
 import re
+from collections.abc import Iterable
 from datetime import datetime
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
@@ -15,6 +17,7 @@ from service.readings import microseconds
 from service.settings.times import Seconds
 
 DEFAULT_TOPICS = ("sensors",)
+_MOST_REPEATS = 3  # of a topic pattern: the time grows with this power of a name's length
 _TOPIC_NAME = re.compile(r"[A-Za-z0-9._-]{1,249}")
 _ADDRESS = re.compile(r"(?:[^\s:,\[\]]+|\[[0-9A-Fa-f:.]+\]):(\d{1,5})")
 _WITH_PASSWORD = ("sasl_plaintext", "sasl_ssl")
@@ -128,6 +131,33 @@ def _check_pattern(pattern: str) -> None:
         raise ValueError(f"topics_pattern takes a regular expression, got {pattern!r}: {error}") from None
     if not pattern:
         raise ValueError("topics_pattern takes a regular expression, got an empty text")
+    if _repeats(re._parser.parse(pattern)) > _MOST_REPEATS:  # type: ignore[attr-defined]
+        raise ValueError(
+            f"topics_pattern {pattern!r} could take minutes on one topic name: use at most {_MOST_REPEATS} of *, + and "
+            "{m,n}, and none inside another or around |"
+        )
+
+
+def _repeats(parsed: Iterable[tuple[Any, Any]], inside: bool = False) -> float:
+    """Count the repeats of a parsed regular expression; infinite if matching may take exponential time."""
+    count = 0.0
+    for operation, argument in parsed:
+        name = str(operation)
+        if name in ("MAX_REPEAT", "MIN_REPEAT"):
+            low, high, body = argument
+            varies = high != low
+            if varies and inside:
+                return math.inf
+            count += varies + _repeats(body, inside or high > 1)
+        elif name == "BRANCH":
+            if inside:
+                return math.inf
+            count += sum(_repeats(branch, inside) for branch in argument[1])
+        elif name in ("SUBPATTERN", "ATOMIC_GROUP", "ASSERT", "ASSERT_NOT", "POSSESSIVE_REPEAT"):
+            count += _repeats(argument if name == "ATOMIC_GROUP" else argument[-1], inside)
+        elif name in ("GROUPREF", "GROUPREF_EXISTS"):
+            return math.inf
+    return count
 
 
 def check_topic_name(key: str, topic: str) -> None:

@@ -130,22 +130,22 @@ def test_marks_of_transactions_that_compaction_has_emptied_are_passed_over(kind)
     assert [one.value for one in unpacked.take()] == [b"one"]
 
 
+@pytest.mark.parametrize("kind", [_PartitionRecords, guards.PartitionRecords])
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", [0, GZIP])
-def test_formats_from_before_kafka_0_11_are_read(monkeypatch, magic, compression):
+def test_formats_from_before_kafka_0_11_are_read(kind, magic, compression):
     builder = LegacyRecordBatchBuilder(magic, compression, 10**6)
     written = [(b"key", b"one"), (None, b"two"), (b"key", None)]
     for offset, (key, value) in enumerate(written):
         builder.append(offset, 1_700_000_000_000 + offset, key, value)
     records = MemoryRecords(bytes(builder.build()))
-    unpacked = object.__new__(_PartitionRecords)
-    unpacked.check_crcs, unpacked.records_read, unpacked.bytes_read = True, 0, 0
-    monkeypatch.setattr(_PartitionRecords, "drain", lambda self: None)
-    unpacked._next_inline_exception, unpacked.next_fetch_offset = None, 0
-    unpacked.record_iterator = unpacked._unpack_records(PLACE, records, None, None)
-    found = unpacked.take()
+    unpacked = kind(0, PLACE, records, isolation_level=IsolationLevel.READ_COMMITTED)
+    found = []
+    while unpacked:
+        found += unpacked.take(2)
     began = 1_700_000_000_000
-    assert found == [
-        ("topic", 3, offset, began + offset if magic else -1, key, value) for offset, (key, value) in enumerate(written)
+    assert [(one.offset, one.timestamp, one.key, one.value) for one in found] == [
+        (offset, began + offset if magic else found[0].timestamp, key, value)
+        for offset, (key, value) in enumerate(written)
     ]
     assert unpacked.next_fetch_offset == 3

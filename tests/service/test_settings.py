@@ -177,6 +177,10 @@ def test_rules_from_the_environment_as_json_and_as_toml():
         ("[kafka]\nstart_from = 2026-01-31", "kafka.start_from takes"),
         ('[kafka]\ntopics = ["a b"]', "kafka.topics takes up to 249 letters"),
         ('[kafka]\ntopics_pattern = "["', "kafka.topics_pattern takes a regular expression, got '['"),
+        *(
+            (f'[kafka]\ntopics_pattern = "{pattern}"', f"kafka.topics_pattern {pattern!r} could take minutes")
+            for pattern in ("(a+)+b", "(a|aa)*b", "(?:a*)*", ".*.*.*.*x", "(a)(?:b{1,9})+", "(a+){2}b")
+        ),
         ('[kafka]\ntopics_pattern = "a"\ntopics = ["b"]', "kafka.topics and topics_pattern are given"),
         (
             '[kafka]\ntopics_pattern = ".*"',
