@@ -222,7 +222,7 @@ class Connection:
             return "connection refused: no broker listens there, or it is down"
         if "DNS" in said or "Name or service not known" in said:
             return "the host name is unknown"
-        if "RequestTimedOutError" in said:
+        if "RequestTimedOutError" in said and "socket disconnected" not in said:
             return "the broker takes connections and does not answer: it hangs, or a proxy before it does"
         if "disconnected" in said:
             if self._with_password:
