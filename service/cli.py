@@ -83,7 +83,7 @@ def main(argv: Sequence[str] | None = None) -> int:
         return BROKEN_PIPE
     except (ValueError, OSError) as error:
         print(f"{PROGRAM}: error: {_one_line(error)}", file=sys.stderr)
-        return USER_ERROR
+        return int(getattr(error, "exit_code", USER_ERROR))
 
 
 def _run(argv: list[str]) -> int:

@@ -23,7 +23,7 @@ from typing import NamedTuple
 
 import msgspec
 
-from service import watchdog
+from service import files, watchdog
 
 log = logging.getLogger(__name__)
 
@@ -55,19 +55,18 @@ class CrashJournal:
     """The journal of this process at ``path``; what ``others`` hold, of processes that are gone, is taken over."""
 
     def __init__(self, path: Path, others: Iterable[Path] = ()) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         self._path, self._fault_path = path, _fault_path(path)
         self._content = _Content()
         self.taken_over: list[Path] = []  # journals of processes that are gone
         for other in {*others, path}:
             self._take_over(other)
+        for file in (path, self._fault_path):
+            files.create(file, files.STATE)
         self._file = open(path, "wb+")  # noqa: SIM115 - held as long as we run
-        path.chmod(0o600)
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._file.truncate(_SIZE)
         self._map = mmap.mmap(self._file.fileno(), _SIZE)
         self._fault = open(self._fault_path, "w")  # noqa: SIM115 - likewise
-        self._fault_path.chmod(0o600)
         self._write()
         faulthandler.enable(self._fault)
         watchdog.report_to(self._fault)

@@ -11,6 +11,8 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
+from service import files
+
 
 class Saved(NamedTuple):
     """A sensor's state."""
@@ -39,9 +41,9 @@ class Store:
     """Sensors' states by partition."""
 
     def __init__(self, path: Path) -> None:
-        path.parent.mkdir(parents=True, exist_ok=True)
         for leftover in (path, Path(f"{path}-journal")):
             leftover.unlink(missing_ok=True)
+        files.create(path, files.STATE)
         self._path = path
         # the API looks at sensors from threads of its own, never while the worker does
         self._database = sqlite3.connect(path, isolation_level=None, check_same_thread=False)

@@ -13,6 +13,8 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+from service import files
+
 VERSION = 1
 _TABLES = """
 CREATE TABLE formats (format INTEGER PRIMARY KEY, mapping TEXT NOT NULL UNIQUE);
@@ -59,7 +61,8 @@ class Database:
 
     def __init__(self, path: Path) -> None:
         self.path = path
-        path.parent.mkdir(parents=True, exist_ok=True)
+        for file in (path, Path(f"{path}.lock")):
+            files.create(file, files.STATE)
         self._held = open(f"{path}.lock", "w")  # noqa: SIM115 - held as long as we run
         # The file itself, too: by a link it has another path. Closed after SQLite's own connections, since closing any
         # descriptor of a file gives up the locks that SQLite holds on it.

@@ -43,7 +43,9 @@ UNREADABLE_AGAIN = 30.0  # seconds
 
 
 class MemberReplaced(ConnectionProblem):
-    """Another worker runs under this one's name: this one has to end."""
+    """Another worker runs under this one's name: this one has to end, and must not be started again."""
+
+    exit_code = 3
 
     def __init__(self, group: str) -> None:
         super().__init__(

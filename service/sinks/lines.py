@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 from typing import BinaryIO
 
+from service import files
 from service.sinks.sink import Outgoing, TryAgain
 
 
@@ -34,7 +35,7 @@ class LinesSink:
             self._file = None
 
     def _open(self) -> BinaryIO:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
+        files.create(self._path, files.LINES)
         file = open(self._path, "ab", buffering=0)  # noqa: SIM115 - stays open until it is moved away
         if file.tell() and not self._ends_with_a_line():
             file.write(b"\n")

@@ -13,7 +13,8 @@ import msgspec
 import pytest
 from embedded_helpers import configured
 
-from service import messages
+from service import cli, messages
+from service.embedded.database import Database
 
 ROOT = Path(__file__).parents[2]
 START = 1_767_225_600
@@ -95,3 +96,22 @@ def test_nothing_is_set_aside_where_the_process_was_killed(tmp_path):
     letters, notices, _ = found_in(tmp_path)
     assert letters == []
     assert notices == []
+
+
+@pytest.mark.parametrize("link", ["symlink_to", "hardlink_to"])
+def test_one_process_at_a_time_works_with_a_file_whatever_its_path(tmp_path, link):
+    database = Database(tmp_path / "state.sqlite")
+    getattr(tmp_path / "other.sqlite", link)(tmp_path / "state.sqlite")
+    with pytest.raises(ValueError, match="another process works with it"):
+        Database(tmp_path / "other.sqlite")
+    database.close()
+    Database(tmp_path / "other.sqlite").close()
+
+
+def test_dead_letters_are_listed_by_command(tmp_path, capsys):
+    write_readings(tmp_path)
+    with open(tmp_path / "readings.csv", "a") as file:
+        file.write("s1,yesterday,1.0\n")
+    assert run(tmp_path, "0").returncode == 0
+    assert cli.main(["dead-letters", "--config", str(tmp_path / "service.toml"), "--count"]) == 0
+    assert capsys.readouterr().out.split() == ["1", "bad_time"]
