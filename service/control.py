@@ -19,6 +19,7 @@ from typing import Annotated, Any, Protocol
 import msgspec
 from msgspec import Meta
 
+from service.envelope import MOST_GENERATIONS
 from service.messages import VERSION
 from service.readings import microseconds
 
@@ -124,6 +125,14 @@ def moment(time: str) -> int:
     return microseconds(datetime.fromisoformat(time))
 
 
+def _check(record: Record) -> None:
+    """Raise ValueError or TypeError for a record that would do harm later."""
+    for time in (record.since, record.until) if isinstance(record, Mute) else (record.time,):
+        moment(time)
+    if isinstance(record, Acceptance | Reset | Forget) and not 0 <= record.generation < MOST_GENERATIONS:
+        raise ValueError(f"generation takes 0 to {MOST_GENERATIONS - 1}, got {record.generation}")
+
+
 class ControlBook:
     """What all records come to. One thread changes it, others may ask."""
 
@@ -157,10 +166,7 @@ class ControlBook:
             return
         try:
             record = msgspec.json.decode(value, type=Record)
-            if isinstance(record, Mute):
-                _ = moment(record.since), moment(record.until)
-            elif isinstance(record, Acceptance):
-                _ = moment(record.time)
+            _check(record)
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError, TypeError) as error:
             log.warning("the control record %r is not ours and passed over: %s", key, error)
             return

@@ -28,7 +28,7 @@ _END_BYTES = len(_CHECKSUM) + _CHECKSUM_BYTES
 # The first version with a checksum writes so many fields.
 _SEALED_FIELDS = 24
 # A generation is raised by people and by changes of rules: a larger number is damage.
-_MOST_GENERATIONS = 2**30
+MOST_GENERATIONS = 2**30
 
 
 class Damaged(ValueError):
@@ -79,7 +79,7 @@ def is_plausible(saved: Saved) -> bool:
         and type(saved.state) is bytes
         and saved.next_offset >= 0
         and EARLIEST <= saved.newest <= LATEST
-        and 0 <= saved.generation < _MOST_GENERATIONS
+        and 0 <= saved.generation < MOST_GENERATIONS
     )
 
 
