@@ -15,13 +15,18 @@ from typing import Any, NamedTuple
 import h11
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
-from service.http.refusals import refuse
+from service.http.refusals import error_body, refuse
 
 PROBES = ("/healthz", "/readyz")
 # Connections beyond the limits that may ask for the probes. More close the oldest of these.
 _PROBE_CONNECTIONS = 32
 # IPv6 clients get networks of this size, and can use all of its addresses.
 _IPV6_PREFIX = 64
+_BAD_REQUEST_BODY = error_body("bad_request", "this is not a request of HTTP/1.1, or its headers are too large")
+_BAD_REQUEST = (
+    b"HTTP/1.1 400 Bad Request\r\ncontent-type: application/json\r\nx-content-type-options: nosniff\r\n"
+    b"connection: close\r\ncontent-length: %d\r\n\r\n%b" % (len(_BAD_REQUEST_BODY), _BAD_REQUEST_BODY)
+)
 
 
 class ConnectionLimits(NamedTuple):
@@ -177,10 +182,9 @@ class LimitedProtocol(H11Protocol):
         if self.cycle is not None and not self.cycle.response_complete:
             self.cycle.disconnected = True
             self.cycle.message_event.set()
-        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):
-            super().send_400_response(msg)
-        else:  # the response has begun: there is nothing to answer
-            self.transport.close()
+        if self.conn.our_state in (h11.IDLE, h11.SEND_RESPONSE):  # else a response has begun
+            self.transport.write(_BAD_REQUEST)
+        self.transport.close()
 
     # State
 

@@ -50,8 +50,9 @@ class Hosts:
         name = _split(host)[0]
         # only programs leave the header out
         if host and not (self._allows_any or name in self._names or _is_loopback(name)):
-            remedy = f"add {name[:100]!r} to {self._key} if this service is reached by that name"
-            return "wrong_host", f"the Host header names {name[:100]!r}, which is not allowed: {remedy}"
+            shown = repr((name or host)[:100])
+            remedy = f"add {shown} to {self._key} if this service is reached by that name"
+            return "wrong_host", f"the Host header names {shown}, which is not allowed: {remedy}"
         if method in _SAFE_METHODS:
             return None
         if headers.get(b"sec-fetch-site", b"none") not in (b"same-origin", b"none"):
