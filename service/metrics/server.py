@@ -20,12 +20,14 @@ _LIMITS = ConnectionLimits(most=64, per_address=32)
 
 
 class MetricsServer:
-    """Answers on a thread of its own until it is closed."""
+    """Answers on a thread of its own until it is closed. ``keys`` are the options that say where."""
 
-    def __init__(self, settings: MetricsSettings, registry: CollectorRegistry) -> None:
+    def __init__(
+        self, settings: MetricsSettings, registry: CollectorRegistry, keys: str = "metrics.host, metrics.port"
+    ) -> None:
         self._listener = Listener(
             _Metrics(settings, registry), settings.host, settings.port, _LIMITS,
-            name="metrics", keys="metrics.host, metrics.port",
+            name="metrics", keys=keys,
         )  # fmt: skip
         self.port = self._listener.port
         log.info("metrics on http://%s:%d/metrics", settings.host, self.port)

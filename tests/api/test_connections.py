@@ -419,11 +419,13 @@ def opened_one(port: int) -> socket.socket:
         b"GET /" + b"x" * 100_000 + b" HTTP/1.1\r\n\r\n",
         b"POST /v1/mutes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
         b"Transfer-Encoding: chunked\r\n\r\nzz\r\n",
+        b"HEAD /v1/mutes HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n",
     ],
 )
-def test_garbage_is_400_and_closes(sent):
+def test_garbage_is_400_and_closes(sent, caplog):
     with serving() as port:
         with opened(port, 1, sent) as (one,):
             assert one.recv(100).startswith(b"HTTP/1.1 400")
             assert closed_after(one) < 5.0
         assert request(port, "GET", "/healthz").status == 200
+    assert "Traceback" not in caplog.text
