@@ -43,11 +43,14 @@ class ConnectionLimits(NamedTuple):
 
 
 def network_of(address: str) -> str:
-    """Return the address that limits are counted by: an IPv4 address, or the /64 network of an IPv6 address."""
+    """Return the address that limits are counted by: an IPv4 address, or the /64 network of an IPv6 address.
+
+    Anything else, which a header may hold, counts as one address.
+    """
     try:
         found = ipaddress.ip_address(address.partition("%")[0])
     except ValueError:
-        return address
+        return ""
     if isinstance(found, ipaddress.IPv4Address):
         return str(found)
     if found.ipv4_mapped is not None:
