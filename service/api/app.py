@@ -37,6 +37,7 @@ from service.api.requests import (
     whole,
 )
 from service.api.session import Session
+from service.http.hosts import Hosts
 from service.readings import rfc3339
 from service.settings import RecordMapping
 from service.settings.sections import Http
@@ -52,9 +53,9 @@ def application(http: Http, backend: Backend, record_bytes: int, front: Front | 
     bodies = Bodies(http.body_bytes)
     api = _Api(bodies, backend, record_bytes, front)
     token = http.read_token()
-    session = None if front is None or token is None else Session(token)
+    session = None if token is None else Session(token)
     routes = [
-        *(() if front is None else front.routes(bodies, session)),
+        *(() if front is None else front.routes(bodies, session, http.streams_per_address)),
         Route("/v1/readings", api.post_readings, methods=["POST"]),
         Route("/v1/events", api.get_events),
         Route("/v1/sensors", api.get_sensors),
@@ -66,7 +67,8 @@ def application(http: Http, backend: Backend, record_bytes: int, front: Front | 
     ]
     made = Starlette(routes=routes, exception_handlers=handlers())
     is_open = (lambda path: False) if front is None else front.is_open
-    return SecurityHeaders(Guard(made, token, http.requests_per_s, session, is_open))
+    hosts = Hosts(http.hosts, has_token=token is not None)
+    return SecurityHeaders(Guard(made, session, http.requests_per_s, hosts, front is not None, is_open))
 
 
 class _Api:

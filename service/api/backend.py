@@ -78,7 +78,7 @@ class Backend(Protocol):
 class Front(Protocol):
     """What a service that knows the whole fleet adds to the API: more routes, which come first, and the page."""
 
-    def routes(self, bodies: Bodies, session: Session | None) -> list[BaseRoute]: ...
+    def routes(self, bodies: Bodies, session: Session | None, streams_per_address: int) -> list[BaseRoute]: ...
 
     def is_open(self, path: str) -> bool:
         """Whether a path holds no secrets and needs no token."""

@@ -42,7 +42,7 @@ _READING = {
 _REFUSALS = {
     400: "something about the request is wrong; of a body with one bad reading nothing is taken",
     401: "the service has a token, and it was not shown",
-    403: "a page of another site sent this",
+    403: "the Host header names another host (http.hosts), or a page of another site sent this",
     404: "there is no such sensor",
     408: "the body came too slowly",
     409: "it cannot be done as things are, and why",
@@ -104,7 +104,7 @@ def document(has_view: bool = False) -> dict[str, Any]:
                     _option("sensor", {"type": "string"}, "of this sensor only"),
                     _option("status", {"enum": list(STATUSES)}, "of this status only; of notices their kind"),
                 ],
-                "responses": _responses(Events, 400, 401, 429),
+                "responses": _responses(Events, 400, 401, 403, 429),
             }},
             "/v1/sensors": {"get": {
                 "operationId": "getSensors",
@@ -112,13 +112,13 @@ def document(has_view: bool = False) -> dict[str, Any]:
                 "parameters": [
                     _option("after", {"type": "string"}, after), limit, *(_ways_to_look() if has_view else ()),
                 ],
-                "responses": _responses(Sensors, 400, 401, 429, 503),
+                "responses": _responses(Sensors, 400, 401, 403, 429, 503),
             }},
             "/v1/sensors/{sensor}": {"get": {
                 "operationId": "getSensor",
                 "summary": "A sensor's posterior now",
                 "parameters": [_SENSOR],
-                "responses": _responses(SensorPosterior, 400, 401, 404, 429, 503),
+                "responses": _responses(SensorPosterior, 400, 401, 403, 404, 429, 503),
             }},
             **(_paths_of_the_view() if has_view else {}),
             "/openapi.json": {"get": {
@@ -169,18 +169,18 @@ def _paths_of_the_view() -> dict[str, Any]:
             "operationId": "getHistory",
             "summary": "A sensor's readings, states, changes and alarms, as far back as they are remembered",
             "parameters": [_SENSOR],
-            "responses": _responses(view.SensorHistory, 400, 401, 404, 429, 503),
+            "responses": _responses(view.SensorHistory, 400, 401, 403, 404, 429, 503),
         }},
         "/v1/incidents": {"get": {
             "operationId": "getIncidents",
             "summary": "Sensors of a group that changed together, the latest first",
             "parameters": [_option("status", {"enum": list(INCIDENT_STATUSES)}, "of this status only")],
-            "responses": _responses(view.IncidentList, 400, 401, 429),
+            "responses": _responses(view.IncidentList, 400, 401, 403, 429),
         }},
         "/v1/promise": {"get": {
             "operationId": "getPromise",
             "summary": "Alarms raised against alarms promised, over the last hour, day and week, by rule",
-            "responses": _responses(view.Promised, 400, 401, 429),
+            "responses": _responses(view.Promised, 400, 401, 403, 429),
         }},
         "/v1/stream": {"get": {
             "operationId": "getStream",
@@ -193,14 +193,14 @@ def _paths_of_the_view() -> dict[str, Any]:
             }],
             "responses": {
                 "200": {"description": "no end", "content": {"text/event-stream": {"schema": {"type": "string"}}}},
-                **_refusals(400, 401, 429, 503),
+                **_refusals(400, 401, 403, 429, 503),
             },
         }},
         "/v1/mutes": {
             "get": {
                 "operationId": "getMutes",
                 "summary": "What is muted",
-                "responses": _responses(view.Mutes, 400, 401, 429),
+                "responses": _responses(view.Mutes, 400, 401, 403, 429),
             },
             "post": _telling("postMute", "Mute sensors: sinks hear nothing of them for a time", view.NewMute),
             "delete": {

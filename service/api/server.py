@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import logging
-import socket
-import threading
-import time
-
-import uvicorn
 
 from service.api.app import application
 from service.api.backend import Backend, Front
+from service.http.connections import ConnectionLimits
+from service.http.listener import Listener
 from service.settings import Settings
+from service.settings.sections import Http
 
 log = logging.getLogger(__name__)
-
-_MOST_CONNECTIONS = 1000
-_START_WITHIN, _STOP_WITHIN = 10.0, 5.0
 
 
 class ApiServer:
@@ -24,30 +19,19 @@ class ApiServer:
 
     def __init__(self, settings: Settings, backend: Backend, front: Front | None = None) -> None:
         http = settings.http
-        listening = _listen(http.host, http.port)
-        self.port = listening.getsockname()[1]
-        config = uvicorn.Config(
-            application(http, backend, settings.limits.record_bytes, front),
-            log_config=None, access_log=False, lifespan="off", ws="none", server_header=False,
-            limit_concurrency=_MOST_CONNECTIONS, timeout_keep_alive=30, timeout_graceful_shutdown=2,
-        )  # fmt: skip
         self._front = front
-        self._server = uvicorn.Server(config)
-        self._thread = threading.Thread(
-            target=self._server.run, kwargs={"sockets": [listening]}, name="api", daemon=True
-        )
-        self._thread.start()
-        deadline = time.monotonic() + _START_WITHIN
-        while not self._server.started and time.monotonic() < deadline:
-            time.sleep(0.01)
+        self._listener = Listener(
+            application(http, backend, settings.limits.record_bytes, front), http.host, http.port, _limits(http),
+            name="api", keys="http.host, http.port", trusted_proxies=http.trusted_proxies,
+        )  # fmt: skip
+        self.port = self._listener.port
         log.info("API, health and metrics on http://%s:%d", http.host, self.port)
 
     def close(self) -> None:
         """Answer what is being asked, and no more."""
         if self._front is not None:
             self._front.close()
-        self._server.should_exit = True
-        self._thread.join(_STOP_WITHIN)
+        self._listener.close()
 
 
 def serve(settings: Settings, backend: Backend, front: Front | None = None) -> ApiServer | None:
@@ -55,9 +39,8 @@ def serve(settings: Settings, backend: Backend, front: Front | None = None) -> A
     return None if settings.http.port == 0 else ApiServer(settings, backend, front)
 
 
-def _listen(host: str, port: int) -> socket.socket:
-    try:
-        family, *_, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)[0]
-        return socket.create_server(address[:2], family=family, backlog=512)
-    except OSError as error:
-        raise OSError(f"http.host, http.port: cannot listen on {host}:{port}: {error.strerror}") from None
+def _limits(http: Http) -> ConnectionLimits:
+    return ConnectionLimits(
+        http.connections, http.connections_per_address, header_timeout=http.header_timeout_s,
+        idle_timeout=http.idle_timeout_s,
+    )  # fmt: skip

@@ -11,6 +11,8 @@ import hmac
 import time
 from collections.abc import Callable
 
+from service.http.attempts import TokenCheck
+
 COOKIE = "ishsmm_session"
 LASTS = 7 * 86_400
 
@@ -21,10 +23,7 @@ class Session:
     def __init__(self, token: str, clock: Callable[[], float] = time.time) -> None:
         self._token = token.encode()
         self._clock = clock
-
-    def is_token(self, shown: str) -> bool:
-        """Whether it is the service's token."""
-        return hmac.compare_digest(shown.encode(), self._token)
+        self.tokens = TokenCheck(token)
 
     def value(self) -> str:
         """Of a new cookie."""

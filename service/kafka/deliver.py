@@ -17,7 +17,9 @@ from service.kafka.control import ControlFollower
 from service.kafka.events import KafkaEvents
 from service.kafka.input import connection_of
 from service.kafka.sink_records import SinkRecords
+from service.metrics.server import MetricsServer
 from service.settings import Settings
+from service.settings.sections import Metrics as MetricsSettings
 from service.settings.sinks import SinkSettings
 from service.sinks import open_sink
 
@@ -50,7 +52,8 @@ def deliver(settings: Settings, sinks: Sequence[SinkSettings], stopping: threadi
         raise ConnectionProblem(str(stalled)) from stalled
     metrics = SinkMetrics(prometheus_client.CollectorRegistry())
     if port:
-        prometheus_client.start_http_server(port, "127.0.0.1", metrics.registry)
+        scraped = MetricsSettings(port=port, hosts=settings.metrics.hosts)
+        MetricsServer(scraped, metrics.registry, keys="--port")
     deliveries = Deliveries(stopping)
     for sink in sinks:
         reader = KafkaEvents(

@@ -2,45 +2,39 @@
 
 from __future__ import annotations
 
-import hmac
 import logging
-import threading
-from collections.abc import Callable, Iterable
-from socketserver import ThreadingMixIn
-from typing import Any
-from wsgiref.simple_server import WSGIRequestHandler, WSGIServer, make_server
 
-from prometheus_client import CollectorRegistry, make_wsgi_app
+from prometheus_client import CollectorRegistry, make_asgi_app
 
+from service.http.attempts import TokenCheck, bearer_of, client_of
+from service.http.connections import ConnectionLimits
+from service.http.hosts import Hosts
+from service.http.listener import Listener
+from service.http.refusals import Receive, Scope, Send
 from service.settings.sections import Metrics as MetricsSettings
 
 log = logging.getLogger(__name__)
 
-_PATIENCE = 10.0  # seconds for a client that says nothing
-
-Answer = Callable[[dict[str, Any], Callable[..., Any]], Iterable[bytes]]
+# Few ask here, and each of them seldom.
+_LIMITS = ConnectionLimits(most=64, per_address=32)
 
 
 class MetricsServer:
-    """Answers on a thread of its own until it is closed."""
+    """Answers on a thread of its own until it is closed. ``keys`` are the options that say where."""
 
-    def __init__(self, settings: MetricsSettings, registry: CollectorRegistry) -> None:
-        answer = _answer(make_wsgi_app(registry), settings.read_token())
-        try:
-            self._server = make_server(settings.host, settings.port, answer, _Server, _Handler)
-        except OSError as error:
-            where = f"{settings.host}:{settings.port}"
-            raise OSError(f"metrics.host, metrics.port: cannot listen on {where}: {error.strerror}") from None
-        self.port = self._server.server_port
-        self._thread = threading.Thread(target=self._server.serve_forever, name="metrics", daemon=True)
-        self._thread.start()
+    def __init__(
+        self, settings: MetricsSettings, registry: CollectorRegistry, keys: str = "metrics.host, metrics.port"
+    ) -> None:
+        self._listener = Listener(
+            _Metrics(settings, registry), settings.host, settings.port, _LIMITS,
+            name="metrics", keys=keys,
+        )  # fmt: skip
+        self.port = self._listener.port
         log.info("metrics on http://%s:%d/metrics", settings.host, self.port)
 
     def close(self) -> None:
         """Answer no more."""
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        self._listener.close()
 
 
 def serve(settings: MetricsSettings, registry: CollectorRegistry) -> MetricsServer | None:
@@ -48,32 +42,39 @@ def serve(settings: MetricsSettings, registry: CollectorRegistry) -> MetricsServ
     return None if settings.port == 0 else MetricsServer(settings, registry)
 
 
-def _answer(metrics: Answer, token: str | None) -> Answer:
-    def answer(environ: dict[str, Any], start: Callable[..., Any]) -> Iterable[bytes]:
-        plain = ("Content-Type", "text/plain; charset=utf-8")
-        if token is not None and not _shows(environ.get("HTTP_AUTHORIZATION", ""), token):
-            start("401 Unauthorized", [plain, ("WWW-Authenticate", "Bearer")])
-            return [b"this port wants its token (metrics.token): Authorization: Bearer TOKEN\n"]
-        if environ["PATH_INFO"] != "/metrics":
-            start("404 Not Found", [plain])
-            return [b"there is nothing here but /metrics\n"]
-        return metrics(environ, start)
+class _Metrics:
+    """ASGI application with one route."""
 
-    return answer
+    def __init__(self, settings: MetricsSettings, registry: CollectorRegistry) -> None:
+        token = settings.read_token()
+        self._tokens = None if token is None else TokenCheck(token)
+        self._hosts = Hosts(settings.hosts, has_token=token is not None, key="metrics.hosts")
+        self._metrics = make_asgi_app(registry)
 
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        status, text, headers = self._refusal(scope)
+        if not status:
+            await self._metrics(scope, receive, send)
+            return
+        headers += [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(text)).encode())]
+        await send({"type": "http.response.start", "status": status, "headers": headers})
+        await send({"type": "http.response.body", "body": text})
 
-def _shows(authorization: str, token: str) -> bool:
-    scheme, _, shown = authorization.partition(" ")
-    # a header's bytes come as Latin-1, whatever they were
-    return hmac.compare_digest(shown.strip().encode("latin-1"), token.encode()) and scheme.lower() == "bearer"
-
-
-class _Server(ThreadingMixIn, WSGIServer):
-    daemon_threads = True
-
-
-class _Handler(WSGIRequestHandler):
-    timeout = _PATIENCE
-
-    def log_message(self, format: str, *args: Any) -> None:
-        """Scrapes are not worth a line."""
+    def _refusal(self, scope: Scope) -> tuple[int, bytes, list[tuple[bytes, bytes]]]:
+        """Return the status, text and headers of a refusal; status 0 if there is none."""
+        headers, client = dict(scope["headers"]), client_of(scope)
+        problem = self._hosts.problem("GET", headers)
+        if problem is not None:
+            return 403, f"{problem[1]}\n".encode(), []
+        if self._tokens is not None:
+            shown = bearer_of(headers.get(b"authorization", b""))
+            if shown is not None and self._tokens.wait(client) > 0.0:
+                return 429, b"too many wrong tokens from this address (metrics.token)\n", [(b"retry-after", b"1")]
+            if shown is None or not self._tokens.is_right(client, shown):
+                text = b"this port wants its token (metrics.token): Authorization: Bearer TOKEN\n"
+                return 401, text, [(b"www-authenticate", b"Bearer")]
+        if scope["path"] != "/metrics":
+            return 404, b"there is nothing here but /metrics\n", []
+        if scope["method"] not in ("GET", "HEAD"):
+            return 405, b"/metrics takes GET\n", [(b"allow", b"GET, HEAD")]
+        return 0, b"", []

@@ -83,7 +83,7 @@ def _take_variable(table: dict[str, Any], name: str, text: str) -> None:
     for section in sections:
         table = table.setdefault(section, {})
         if not isinstance(table, dict):
-            raise ValueError(f"{section} takes a table, got {table!r}")
+            raise ValueError(f"{section} takes a table, got {_kind_of(table)}")
     table[key] = _FromEnvironment(text)
     table[key].variable = name
 
@@ -130,7 +130,7 @@ def _convert(kind: Any, value: Any, place: str) -> Any:
     if members is not None and isinstance(value, list):
         return tuple(_convert(members, entry, f"{place}[{i}]") for i, entry in enumerate(value))
     if struct is not None and not isinstance(value, str):
-        raise ValueError(f"{place} takes a table, got {_shown(value, place)}")
+        raise ValueError(f"{place} takes a table, got {_shown(value, place, kind)}")
     return _plain(kind, value, place)
 
 
@@ -162,7 +162,7 @@ def _plain(kind: Any, value: Any, place: str) -> Any:
         return msgspec.convert(given, kind, strict=not from_environment, dec_hook=_path)
     except msgspec.ValidationError:
         name = f"{place} ({value.variable})" if isinstance(value, _FromEnvironment) else place
-        raise ValueError(f"{name} takes {_takes(kind)}, got {_shown(value, place)}") from None
+        raise ValueError(f"{name} takes {_takes(kind)}, got {_shown(value, place, kind)}") from None
 
 
 def _check_whole_numbers(value: Any, place: str) -> None:
@@ -188,11 +188,22 @@ def _joined(place: str, key: str) -> str:
     return f"{place}.{key}" if place else key
 
 
-def _shown(value: Any, place: str) -> str:
+def _shown(value: Any, place: str, kind: Any) -> str:
+    """Return a value for a message, or only what it is if it may be a secret, or a table with secrets in it."""
     if _SECRET.search(place.rpartition(".")[2]):
         return "something else"
+    struct = _struct_in(kind) or _struct_in_tuple(kind)
+    if struct is not None and any(_SECRET.search(option[-1]) for option in _options(struct)):
+        return _kind_of(value)
     text = repr(str(value) if isinstance(value, str) else value)
     return text if len(text) <= 80 else text[:77] + "..."
+
+
+def _kind_of(value: Any) -> str:
+    """Return what a value is, without the value."""
+    if isinstance(value, str):
+        return "a text"
+    return "a table" if isinstance(value, dict) else "a list" if isinstance(value, list) else repr(value)
 
 
 def _struct_in(kind: Any) -> type[msgspec.Struct] | None:

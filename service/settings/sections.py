@@ -13,6 +13,7 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from service.http.hosts import check_hosts
 from service.readings import microseconds
 from service.settings.times import Seconds
 
@@ -249,8 +250,26 @@ def check_token(host: str, port: int, token: str | None, token_file: Path | None
     """Raise ValueError where a token is said twice, or is missing although others can reach the port."""
     if token is not None and token_file is not None:
         raise ValueError("token and token_file are given: keep one of them")
+    if token is not None:
+        _check_token_text("token", token)
     if port and not is_loopback(host) and token is None and token_file is None:
         raise ValueError(f"host = {host!r} can be reached from other machines: that takes a token or token_file")
+
+
+def _check_token_text(name: str, token: str) -> None:
+    """Raise ValueError, without the token in it, if it cannot stand in a header as it is."""
+    if not token.isascii() or not token.isprintable() or " " in token:
+        raise ValueError(
+            f"{name} takes one line of ASCII letters, digits and signs without spaces, got something else; "
+            "make one with: openssl rand -hex 32"
+        )
+
+
+def _check_network(proxy: str) -> None:
+    try:
+        ipaddress.ip_network(proxy, strict=False)
+    except ValueError:
+        raise ValueError(f"trusted_proxies takes addresses and networks such as '10.0.0.0/8', got {proxy!r}") from None
 
 
 def is_loopback(host: str) -> bool:
@@ -274,9 +293,26 @@ class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     body_bytes: Annotated[int, Meta(ge=64, le=64 * 1024 * 1024)] = 1_048_576
     # of one client's address; more are answered with 429
     requests_per_s: Annotated[float, Meta(gt=0.0, le=1e6)] = 200.0
+    # names that the service is reached by, beside localhost and loopback addresses; "*": any; none: any if there is a
+    # token, else none. A request whose Host is another one is refused
+    hosts: tuple[str, ...] = ()
+    # proxies whose X-Forwarded-For is taken for the client's address: addresses or networks
+    trusted_proxies: tuple[str, ...] = ("127.0.0.1", "::1")
+    # open at once; with more of them the longest idle is closed
+    connections: Annotated[int, Meta(ge=1, le=100_000)] = 512
+    # of one address; behind a proxy all clients share the proxy's
+    connections_per_address: Annotated[int, Meta(ge=1, le=100_000)] = 256
+    # of one address that follow /v1/stream
+    streams_per_address: Annotated[int, Meta(ge=1, le=200)] = 50
+    # for a request's headers, and between two requests of a connection; then it is closed
+    header_timeout_s: Seconds = 10.0
+    idle_timeout_s: Seconds = 30.0
 
     def __post_init__(self) -> None:
         check_token(self.host, self.port, self.token, self.token_file)
+        check_hosts(self.hosts)
+        for proxy in self.trusted_proxies:
+            _check_network(proxy)
 
     def __repr__(self) -> str:
         return f"Http(host={self.host!r}, port={self.port}{'' if self.token is None else ', token=***'})"
@@ -293,7 +329,7 @@ class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
 
     def read_token(self) -> str | None:
         """The token, from the file if it is in one."""
-        return self.token if self.token_file is None else _read_secret("http.token_file", self.token_file)
+        return self.token if self.token_file is None else _read_token("http.token_file", self.token_file)
 
 
 class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -305,6 +341,8 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     # who scrapes that port shows it; needed where host is not this machine alone
     token: Annotated[str, Meta(min_length=1)] | None = None
     token_file: Path | None = None
+    # names that the port is reached by, as in [http]
+    hosts: tuple[str, ...] = ()
     # so many of the most suspicious sensors are shown; 0: none
     top: Annotated[int, Meta(ge=0, le=1000)] = 10
     # sensors whose names match one of these have series of their own
@@ -318,6 +356,7 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
         if not self.port and (self.token is not None or self.token_file is not None):
             raise ValueError("token and token_file are for a port of its own: give port, or http.token for the API's")
         check_token(self.host, self.port, self.token, self.token_file)
+        check_hosts(self.hosts)
         if "" in self.sensors:
             raise ValueError("sensors takes names and patterns such as 'boiler-*', got an empty one")
 
@@ -326,7 +365,7 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
 
     def read_token(self) -> str | None:
         """The token, from the file if it is in one."""
-        return self.token if self.token_file is None else _read_secret("metrics.token_file", self.token_file)
+        return self.token if self.token_file is None else _read_token("metrics.token_file", self.token_file)
 
 
 def _read_secret(name: str, path: Path) -> str:
@@ -338,4 +377,12 @@ def _read_secret(name: str, path: Path) -> str:
         raise ValueError(f"{name} {path}: {reason}") from None
     if not text:
         raise ValueError(f"{name} {path}: the file is empty")
+    if not text.isprintable():
+        raise ValueError(f"{name} {path}: it takes one line of text, the file has several or control characters")
     return text
+
+
+def _read_token(name: str, path: Path) -> str:
+    token = _read_secret(name, path)
+    _check_token_text(f"{name} {path}", token)
+    return token

@@ -33,6 +33,7 @@ STATUSES: tuple[str, ...] = get_args(Status)
 INCIDENT = "incident"
 UNLIMITED = "unlimited"
 _NAME = re.compile(r"[A-Za-z0-9._-]{1,64}")
+_VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 # Options that are for one kind only, all but the sink's own.
 _OF_KIND = {
     "lines": ("path",),
@@ -96,8 +97,14 @@ class SinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
             if (self.url is None) == (self.url_file is None):
                 raise ValueError("kind = 'webhook' takes url or url_file, one of the two")
             for what in ("token", "secret"):
-                if getattr(self, f"{what}_file") is not None and getattr(self, f"{what}_variable") is not None:
+                variable = getattr(self, f"{what}_variable")
+                if getattr(self, f"{what}_file") is not None and variable is not None:
                     raise ValueError(f"{what}_file and {what}_variable are given: keep one of them")
+                if variable is not None and not _VARIABLE.fullmatch(variable):  # it may be the secret itself
+                    raise ValueError(
+                        f"{what}_variable takes the name of an environment variable: letters, digits and underscores, "
+                        "got something else"
+                    )
             if self.url is not None:
                 _check_url(self.url)
         if self.longest_s > _LONGEST_ATTEMPTS:
@@ -158,12 +165,18 @@ class SinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
         """The bearer token or the signing secret, if there is one."""
         file, variable = getattr(self, f"{what}_file"), getattr(self, f"{what}_variable")
         if file is not None:
-            return _secret_in(self.name, f"{what}_file", file)
+            text = _secret_in(self.name, f"{what}_file", file)
+            if what == "token" and not text.isascii():
+                raise ValueError(f"sink {self.name!r}: token_file {file}: it takes one line of ASCII text")
+            return text
         if variable is None:
             return None
         if not environ.get(variable):
             raise ValueError(f"sink {self.name!r}: {what}_variable: the environment has no variable {variable}")
-        return environ[variable]
+        text = environ[variable].strip()
+        if not text or not text.isprintable() or (what == "token" and not text.isascii()):
+            raise ValueError(f"sink {self.name!r}: {what}_variable: the variable {variable} takes one line of text")
+        return text
 
 
 def _check_url(url: str) -> None:

@@ -13,10 +13,11 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from service.api.answers import NumberedEvent, SensorPosterior, Sensors
-from service.api.guard import Rate
+from service.api.guard import TOO_MANY_ATTEMPTS
 from service.api.openapi import INCIDENT_STATUSES, MOST_OFFSET, ONLY, SORTS
 from service.api.requests import MOST_AT_ONCE, Bodies, Refused, answer, ask, chosen, options, whole
 from service.api.session import LASTS, Session
+from service.http.attempts import client_of
 from service.messages import Event
 from service.view import answers, stream
 from service.view.files import PageFiles
@@ -24,8 +25,6 @@ from service.view.people import FleetDesk
 from service.view.view import View
 
 _HISTORY = "/history"
-# Of tokens that are tried, a second.
-_ATTEMPTS = 1.0
 
 
 class Front:
@@ -37,11 +36,11 @@ class Front:
     ) -> None:  # fmt: skip
         self._view, self._desk, self._sensor, self._not_kept = view, desk, sensor, not_kept
         self._files = PageFiles()
-        self._attempts = Rate(_ATTEMPTS)
 
-    def routes(self, bodies: Bodies, session: Session | None) -> list[BaseRoute]:
+    def routes(self, bodies: Bodies, session: Session | None, streams_per_address: int) -> list[BaseRoute]:
         """All of them; the page's own are at / and below /page."""
         self._bodies, self._session = bodies, session
+        self._streams = stream.Streams(streams_per_address)
         return [
             Route("/", self._files.index),
             Route("/page/{name}", self._files.one),
@@ -109,7 +108,7 @@ class Front:
 
     async def get_stream(self, request: Request) -> Response:
         options(request)
-        return stream.response(self._view, request.headers.get("last-event-id", ""))
+        return self._streams.response(self._view, request.headers.get("last-event-id", ""), client_of(request.scope))
 
     # What people say
 
@@ -162,11 +161,10 @@ class Front:
         wanted = await self._bodies.read_as(request, answers.NewSession)
         if self._session is None:
             return answer(answers.Done("no token is needed here"))
-        wait = self._attempts.wait(request.client.host if request.client else "")
-        if wait > 0.0:
-            headers = {"Retry-After": "1"}
-            raise Refused(429, "too_many_attempts", "one token a second may be tried", headers=headers)
-        if not self._session.is_token(wanted.token):
+        client = client_of(request.scope)
+        if self._session.tokens.wait(client) > 0.0:
+            raise Refused(429, "too_many_attempts", TOO_MANY_ATTEMPTS, headers={"Retry-After": "1"})
+        if not self._session.tokens.is_right(client, wanted.token.encode()):
             raise Refused(401, "unauthorized", "this is not the service's token")
         return self._with_cookie(self._session.value(), LASTS, request)
 

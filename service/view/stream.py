@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections import Counter
 from collections.abc import AsyncIterator
 
 import msgspec
@@ -26,25 +27,35 @@ MOST_STREAMS = 200
 # After which a browser tries again, milliseconds.
 _RETRY = 1000
 
-_open = 0
 
+class Streams:
+    """The open streams of a view, at most ``per_address`` of one address."""
 
-def response(view: View, last: str) -> Response:
-    """The stream of a view from the place that a client remembers."""
-    if _open >= MOST_STREAMS:
-        detail = f"{MOST_STREAMS} clients follow the stream already"
-        raise Refused(503, "too_many_streams", detail, headers={"Retry-After": "5"})
-    return StreamingResponse(_events(view, last), media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
+    def __init__(self, per_address: int) -> None:
+        self._per_address = per_address
+        self._open: Counter[str] = Counter()
 
+    def response(self, view: View, last: str, client: str) -> Response:
+        """Return the stream of a view from the place that a client remembers; raise Refused if there are too many."""
+        detail = None
+        if self._open.total() >= MOST_STREAMS:
+            detail = f"{MOST_STREAMS} clients follow the stream already"
+        elif self._open[client] >= self._per_address:
+            detail = f"this address has {self._per_address} streams open: close some, or raise http.streams_per_address"
+        if detail is not None:
+            raise Refused(503, "too_many_streams", detail, headers={"Retry-After": "5"})
+        events = self._events(view, last, client)
+        return StreamingResponse(events, media_type="text/event-stream", headers={"X-Accel-Buffering": "no"})
 
-async def _events(view: View, last: str) -> AsyncIterator[bytes]:
-    global _open
-    _open += 1
-    try:
-        async for event in _followed(view, last):
-            yield event
-    finally:
-        _open -= 1
+    async def _events(self, view: View, last: str, client: str) -> AsyncIterator[bytes]:
+        self._open[client] += 1
+        try:
+            async for event in _followed(view, last):
+                yield event
+        finally:
+            self._open[client] -= 1
+            if not self._open[client]:
+                del self._open[client]
 
 
 async def _followed(view: View, last: str) -> AsyncIterator[bytes]:

@@ -15,11 +15,11 @@ from http_helpers import free_port, get, post, request
 from service import messages
 from service.api.answers import SensorEntry
 from service.api.backend import Behind, Busy, NotTaken
-from service.api.guard import Rate
 from service.api.openapi import document
 from service.api.posterior import posterior
 from service.api.recent import RecentEvents
 from service.api.server import ApiServer
+from service.http.attempts import Rate
 from service.inference import take
 from service.metrics import Metrics
 from service.readings import Reading
@@ -207,7 +207,7 @@ def test_what_the_worker_cannot_take_is_said(serve, straw, failing, status, reas
 def test_half_a_body_harms_nobody(serve, straw):
     port = serve()
     with socket.create_connection(("127.0.0.1", port)) as half:
-        half.sendall(b"POST /v1/readings HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        half.sendall(b"POST /v1/readings HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
                      b"Content-Length: 100\r\n\r\n" + GOOD)  # fmt: skip
         time.sleep(0.1)
     assert post(port, GOOD).status == 200

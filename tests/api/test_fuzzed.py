@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fuzz_http
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
@@ -57,3 +58,9 @@ def test_every_answer_is_what_the_document_says(case, address):
 @THOROUGH
 def test_many_answers_are_what_the_document_says(case, address):
     validate(case, address)
+
+
+def test_nothing_that_is_sent_breaks_the_service(tmp_path):
+    """``python tests/fuzz_http.py`` does this for longer, and with other seeds."""
+    statuses = fuzz_http.run(tmp_path, seed=2, seconds=6.0)
+    assert {"200", "400", "403", "404", "405", "415"} <= set(statuses)

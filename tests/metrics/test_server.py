@@ -6,7 +6,7 @@ import pytest
 from http_helpers import free_port, get, request
 from prometheus_client import CollectorRegistry, Counter
 
-from service.metrics.server import serve
+from service.metrics.server import MetricsServer, serve
 from service.settings.sections import Metrics as Options
 
 
@@ -58,3 +58,9 @@ def test_a_port_that_is_taken_is_said(serving):
 
 def test_no_port_no_server():
     assert serve(Options(), CollectorRegistry()) is None
+
+
+def test_a_port_that_is_taken_is_said_by_the_option_that_gave_it(serving):
+    port = serving()
+    with pytest.raises(OSError, match=f"--port: cannot listen on 127.0.0.1:{port}: Address"):
+        MetricsServer(Options(port=port), CollectorRegistry(), keys="--port")

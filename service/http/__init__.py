@@ -1,0 +1,1 @@
+"""What every HTTP port of the service has: limits on connections, checks of hosts, origins and tokens."""
