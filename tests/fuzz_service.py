@@ -176,9 +176,10 @@ def state_trial(draw: random.Random) -> str:
             saved = saved._replace(state=msgspec.msgpack.encode(fields))
     elif chosen < 0.9:
         field = draw.choice(("next_offset", "newest", "generation"))
-        saved = saved._replace(**{field: draw.choice((-1, 0, 1, 2**31 - 1, -(2**31), *([2**62] * (field != "generation"))))})
-    sealed = {name: envelope.seal(NUMBER, name, one, envelope.Origin.of(b"i" * 16, "g")) for name, one in states.items()}
-    sealed[victim] = envelope.seal(NUMBER, victim, saved, envelope.Origin.of(b"i" * 16, "g"))
+        numbers = (-1, 0, 1, 2**31 - 1, -(2**31)) if field == "generation" else (-1, 0, 1, 2**31, 2**62, -(2**62))
+        saved = saved._replace(**{field: draw.choice(numbers)})
+    origin = envelope.Origin.of(b"i" * 16, "g")
+    sealed = {name: envelope.seal(NUMBER, name, one, origin) for name, one in {**states, victim: saved}.items()}
     if chosen >= 0.9:
         value = flipped(draw, envelope.changelog_value(sealed[victim]))
         sealed[victim] = envelope.read_changelog_value(value)
@@ -221,7 +222,9 @@ DOCUMENTS: tuple[Any, ...] = (
     [{"sensor": "plain", "time": 1_700_000_300, "value": 1.5}, {"sensor": "cycle", "value": 2}],
     1.5,
 )
-LINES = (b"plain,1700000300,1.5", b'"pla""in",1700000300,1e3\nplain,1700000301,2', b"1.5", b"plain;1;2", b",,", b"\xff,1,2")
+LINES = (
+    b"plain,1700000300,1.5", b'"pla""in",1700000300,1e3\nplain,1700000301,2', b"1.5", b"plain;1;2", b",,", b"\xff,1,2",
+)  # fmt: skip
 
 
 def record_trial(draw: random.Random) -> str:
@@ -278,7 +281,9 @@ def control_trial(draw: random.Random) -> str:
         if isinstance(value, dict) and draw.random() < 0.7:
             with contextlib.suppress(msgspec.ValidationError, TypeError):
                 key = control.key_of(msgspec.convert(value, control.Record))
-        changes[flipped(draw, key.encode()).decode(errors="replace") if draw.random() < 0.1 else key] = encoded(draw, value)
+        if draw.random() < 0.1:
+            key = flipped(draw, key.encode()).decode(errors="replace")
+        changes[key] = encoded(draw, value)
     book.apply(changes)
     NameBook().apply(changes)
     book.is_muted("plain", 1_790_000_000_000_000)
@@ -326,7 +331,8 @@ def toml_trial(draw: random.Random) -> str:
     table = changed(draw, example())
     if not isinstance(table, dict):
         table = {"kafka": table}
-    text = "\n".join(f"{json.dumps(key)} = {as_toml(part)}" for key, part in table.items()).encode(errors="surrogatepass")
+    lines = [f"{json.dumps(key)} = {as_toml(part)}" for key, part in table.items()]
+    text = "\n".join(lines).encode(errors="surrogatepass")
     if draw.random() < 0.3:
         text = flipped(draw, text)
     environment = {"ISHSMM_KAFKA__GROUP": str(odd(draw))} if draw.random() < 0.2 else {}
@@ -402,7 +408,8 @@ def fuzz(door: str, seed: int, seconds: float, trials: float = math.inf) -> Resu
                     result.outcomes[rest[0].strip()] += 1
                 elif kind == "failed":
                     result.failures.append(f"{door} {at}: {json.loads(rest[0])}")
-                if kind != "begun" and (begun + 1 >= trials or time.monotonic() > deadline or len(result.failures) > 19):
+                is_over = begun + 1 >= trials or time.monotonic() > deadline or len(result.failures) > 19
+                if kind != "begun" and is_over:
                     process.kill()
                     return result
             process.kill()
