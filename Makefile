@@ -6,7 +6,7 @@ EXTRAS := service,river,plots,dev,deploy,bench
 # the image's Python
 PIN := --quiet --python-version 3.11 --python-platform linux --generate-hashes --no-header
 
-.PHONY: help setup run test lint format calibrate paper chaos bench clean broker browser kafka run-kafka tutorial \
+.PHONY: help setup run test lint format calibrate paper chaos fuzz bench clean broker browser kafka run-kafka tutorial \
 	promtool prometheus dashboards linters pins deploy-test image-test sbom
 
 help:  ## list the targets
@@ -92,6 +92,13 @@ dashboards: setup  ## write the Grafana dashboards anew
 
 chaos: broker  ## workers and brokers that die, hang, come and go under load (FAULTS=20 SEED=1; NODES=3: a cluster)
 	PYTHONPATH=.:tests:deploy/kafka $(BIN)/python tests/chaos.py --faults $(or $(FAULTS),20) --seed $(or $(SEED),1) $(if $(NODES),--nodes $(NODES))
+
+fuzz: setup  ## forged snapshots, states, records, requests and configurations (MINUTES=6, SEED=...: as printed)
+	@for door in snapshots service http; do \
+		echo "== $$door"; \
+		PYTHONPATH=.:tests $(BIN)/python tests/fuzz_$$door.py --seed $(or $(SEED),$(shell date +%s)) \
+			--minutes $$(awk 'BEGIN { print $(or $(MINUTES),6) / 3 }') || exit 1; \
+	done
 
 tutorial: broker  ## run docs/tutorial.md and write what its commands print into it
 	PYTHONPATH=.:tests:deploy/kafka $(BIN)/python tests/tutorial.py

@@ -19,9 +19,10 @@ import numpy as np
 import ishsmm_stream as hs
 from service import messages
 from service.arrival import judge
+from service.envelope import MOST_GENERATIONS
 from service.history import History, Previous, remembers
 from service.preparation import Preparation, preparation
-from service.readings import BadRecord, Reading, rfc3339
+from service.readings import EARLIEST, LATEST, MOST_VALUES, BadRecord, Reading, rfc3339
 from service.recent import downsample
 from service.reordering import ReorderBuffer
 from service.settings import Rule
@@ -585,6 +586,8 @@ class Track:
             raise TrackError(f"the state of {sensor!r} cannot be read: {error}") from error
         if not 1 <= saved.version <= _SNAPSHOT_VERSION:
             raise TrackError(f"the state of {sensor!r} has version {saved.version}, this is {_SNAPSHOT_VERSION}")
+        if (wrong := _first_wrong(saved)) is not None:
+            raise TrackError(f"the state of {sensor!r} cannot be read: {wrong} cannot be")
         if saved.fingerprint != prepared.fingerprint:
             earlier = None if saved.earlier is None else saved.earlier + saved.accepted + len(saved.waiting)
             track = cls(sensor, prepared, saved.generation + 1, earlier)
@@ -617,10 +620,41 @@ class Track:
             if track._history is not None:
                 track._history.load(saved.previous, saved.season)
             track.detector = hs.OnlineDetector.restore(saved.detector)
+            if track.detector.time != saved.accepted + saved.inserted:
+                raise ValueError(f"{saved.accepted} + {saved.inserted} readings, {track.detector.time} in the detector")
         except (zlib.error, ValueError) as error:
             raise TrackError(f"the state of {sensor!r} cannot be read: {error}") from error
         track._use_policy()
         return track
+
+
+_COUNTS = 2**53  # no sensor has been read so often
+
+
+def _first_wrong(saved: _Saved) -> str | None:
+    """Name the first field whose value no track can have; the detector checks its own."""
+    values = [one for _, one in (*saved.waiting, *filter(None, (saved.newest, *saved.previous)))]
+    times = [time for time, _ in (*saved.waiting, *filter(None, (saved.newest, *saved.previous)))]
+    mean, intervals, last_time, budget_mean = saved.interval or (0.0, 0, 0, 0.0)
+    promised, read = saved.promised
+    alarm = saved.open_alarm
+    checks = {
+        "generation": 0 <= saved.generation < MOST_GENERATIONS,
+        "accepted": 0 <= saved.accepted < _COUNTS and 0 <= (saved.earlier or 0) < _COUNTS,
+        "inserted": 0 <= saved.inserted < _COUNTS,
+        "channels": 0 <= saved.channels <= MOST_VALUES and (saved.channels > 0) == (saved.newest is not None),
+        "values": all(
+            len(one) == (saved.channels or len(values[0])) and all(map(math.isfinite, one)) for one in values
+        ),
+        "times": all(EARLIEST <= one <= LATEST for one in (*times, saved.window_began or 0, last_time)),
+        "since_state": 0 <= saved.since_state < _COUNTS,
+        "revisions": all(0 <= one < _COUNTS for pair in saved.revisions.items() for one in pair),
+        "interval": 0 <= intervals < _COUNTS and all(0.0 <= one < math.inf for one in (mean, budget_mean)),
+        "acceptance": 0 <= saved.acceptance < _COUNTS,
+        "open_alarm": alarm is None or (0 <= alarm.number < _COUNTS and 0 <= alarm.index < _COUNTS),
+        "promised": 0.0 <= promised < math.inf and 0 <= read < _COUNTS,
+    }
+    return next((name for name, is_right in checks.items() if not is_right), None)
 
 
 def _recent_of(saved: _Saved) -> tuple[np.ndarray, np.ndarray]:
