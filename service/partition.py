@@ -459,7 +459,8 @@ class Partition:
 
     def _load(self, sensor: str) -> Track:
         saved = self._store.get(self.number, sensor)
-        if saved is not None and saved.generation > self._control.forgotten.get(sensor, NEVER):
+        is_over = saved is not None and saved.generation <= self._control.forgotten.get(sensor, NEVER)
+        if saved is not None and not (envelope.is_plausible(saved) and is_over):
             return self._from(sensor, saved)
         if sensor not in self._last_seen and not self._room_for_sensor():
             raise BadRecord("too_many_sensors", f"{sensor!r} would be one more than limits.sensors allows")

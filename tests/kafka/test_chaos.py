@@ -41,6 +41,15 @@ def test_faults_change_nothing(tmp_path):
     assert_unharmed(chaos.run(tmp_path, SHORT, seed=1))
 
 
+def test_bad_days_are_reported_and_change_nothing_else(tmp_path):
+    """A damaged state, a topic with more partitions, one that was recreated, and a sensor with many values."""
+    faults = ["changelog-damaged", "new-channels", "partitions-added", "kill", "topic-recreated", "leave"]
+    report = chaos.run(tmp_path, faults, seed=1)
+    assert report.difference is None, str(report)
+    assert report.generations == 1
+    assert report.records > 500, str(report)
+
+
 def test_without_the_changelog_the_difference_is_found(tmp_path):
     """The comparison can fail: sensors that move forget what they have seen."""
     report = chaos.run(tmp_path, ["leave", "kill"], seed=2, changelog=False)
@@ -65,4 +74,4 @@ def test_a_cluster_that_loses_a_node_changes_nothing(tmp_path):
 def test_plans_depend_on_the_seed_alone_and_hold_every_kind():
     assert chaos.plan(20, 7) == chaos.plan(20, 7) != chaos.plan(20, 8)
     assert set(chaos.plan(len(chaos.KINDS), 7)) == set(chaos.KINDS)
-    assert sum(fault in chaos.IN_COMMIT for fault in chaos.plan(20, 7)) >= 5
+    assert sum(fault in chaos.IN_COMMIT for fault in chaos.plan(20, 7)) >= 4

@@ -278,6 +278,8 @@ def test_a_damaged_state_is_a_new_generation_and_the_others_go_on(store, tmp_pat
         assert outputs["states", b"s1"] == expected["states", b"s1"], what
         kinds = [getattr(messages.decode(value), "kind", None) for value in outputs["events", b"s0"]]
         assert "new_generation" in kinds, what
+        generations = [messages.decode(value).generation for value in outputs["events", b"s0"]]
+        assert generations[0] == 1, what
         restored.saved(restored.snapshots(time.monotonic() + 1e6, 10))  # it can be saved, and restored again
         again = partition(other)
         again.begin(restored.next_offset, restored.clock)
