@@ -132,6 +132,7 @@ class Holdings:
         self._begin_foreign(foreign)
         ours = changes.assigned.difference(foreign)
         self._to_restore |= {place: 0.0 for place in ours if self._has_topics(place)}
+        self._metrics.refused_partitions.set(len(self._refused))
         if changes.assigned or changes.revoked:
             self._metrics.rebalances.inc()
             log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
@@ -145,11 +146,10 @@ class Holdings:
         log.error(
             "%s[%d] is not read: the topic was given more than the %d partitions that it had. Sensors that moved to a "
             "new partition are not followed. Make topics with as many partitions under other names ([topics], then "
-            "`ishsmm-stream topics create`), or read the topic through the internal one "
-            "(partitioned_by_sensor = false)",
+            "`ishsmm-stream topics create`), or read the topic through the internal one (partitioned_by_sensor = false "
+            "if the sensor is a field, topics_pattern if it is the key)",
             *place, self._n_partitions,
         )  # fmt: skip
-        self._metrics.refused_partitions.set(len(self._refused))
         return False
 
     def replaced(self) -> set[Place]:

@@ -63,3 +63,12 @@ def test_each_way_is_found(source):
 
 def test_what_only_looks_like_it_is_let_through():
     assert complaints("re.compile('a')\nsubprocess.run(line, shell=False)\njson.load(file)") == []
+
+
+def test_every_test_that_the_threat_model_names_exists():
+    named = set(re.findall(r"`(test_\w+)`", (ROOT / "docs" / "security.md").read_text(encoding="utf-8")))
+    found = set()
+    for path in (ROOT / "tests").rglob("test_*.py"):
+        found |= set(re.findall(r"^def (test_\w+)\(", path.read_text(encoding="utf-8"), re.MULTILINE))
+    assert named
+    assert named <= found, named - found
