@@ -131,7 +131,9 @@ def test_units_try_for_ever_at_a_bounded_pace(unit):
     settings = settings_of(unit)
     assert settings["Unit"]["StartLimitIntervalSec"] == "0"
     assert settings["Service"]["Restart"] == "on-failure"
-    assert 1 <= float(settings["Service"]["RestartSec"]) <= 5  # 10 s later the group gives its partitions to others
+    # a worker has 10 s to be back before its partitions move; with 5 s it was too late on busy cores
+    longest = 2 if "worker" in unit.name else 5
+    assert 1 <= float(settings["Service"]["RestartSec"]) <= longest
 
 
 def test_a_worker_that_was_replaced_is_not_started_again():
