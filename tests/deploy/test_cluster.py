@@ -3,6 +3,7 @@ operator. Behind ``make deploy-test``: Helm is built by Go."""
 
 from __future__ import annotations
 
+import re
 import shutil
 import subprocess
 from pathlib import Path
@@ -27,9 +28,16 @@ SETTINGS = {
     "all": [
         "serviceMonitor.enabled=true", "prometheusRule.enabled=true", "kafka.security.protocol=sasl_ssl",
         "kafka.security.username=app", "kafka.security.passwordSecret=kafka", "kafka.security.tlsSecret=kafka-tls",
-        "kafka.security.clientCertificate=true",
+        "kafka.security.clientCertificate=true", "networkPolicy.egress.enabled=true",
+        "networkPolicy.egress.kafka[0].ipBlock.cidr=10.1.0.0/16",
+        "networkPolicy.egress.dns[0].namespaceSelector.matchLabels.kubernetes\\.io/metadata\\.name=kube-system",
+        "networkPolicy.ingress.worker[0].namespaceSelector.matchLabels.team=monitoring",
+        "networkPolicy.ingress.view[0].podSelector.matchLabels.app=ingress",
+        "networkPolicy.ingress.extra[0].ports[0].port=9111",
+        "networkPolicy.egress.extra[0].ports[0].port=443",
     ],
     "workers alone": ["view.enabled=false", "createTopics=false", "serviceMonitor.enabled=true"],
+    "no network policy": ["networkPolicy.enabled=false"],
 }  # fmt: skip
 
 
@@ -141,13 +149,49 @@ def test_files_that_compose_mounts_are_there():
             assert not source.startswith(".") or (DEPLOY / source).exists(), f"{name}: {source}"
 
 
-def test_all_services_of_ours_in_compose_run_hardened():
+def test_all_services_in_compose_run_hardened():
     services = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]
-    ours = {name: one for name, one in services.items() if one["image"] == "ishsmm-stream"}
-    assert set(ours) == {"topics", "worker-1", "worker-2", "view", "plant"}
-    for name, service in ours.items():
-        assert service["read_only"] is True, name
+    assert {"kafka", "input", "topics", "worker-1", "worker-2", "view", "plant"} < set(services)
+    for name, service in services.items():
         assert service["cap_drop"] == ["ALL"], name
+        assert service["security_opt"] == ["no-new-privileges:true"], name
+        assert service.get("read_only", False) is (name != "grafana"), name
+
+
+def test_the_broker_in_compose_can_write_where_it_has_to():
+    """Its start script writes the configuration, and its libraries load native code that they unpack into /tmp."""
+    services = yaml.safe_load(COMPOSE.read_text(encoding="utf-8"))["services"]
+    for name in ("kafka", "input"):
+        assert services[name]["tmpfs"] == ["/tmp:exec"], name
+        assert services[name]["environment"]["LOG_DIR"].startswith("/tmp/"), name
+    places = {volume.split(":")[1] for volume in services["kafka"]["volumes"]}
+    assert places == {services["kafka"]["environment"]["KAFKA_LOG_DIRS"], "/opt/kafka/config"}
+
+
+@pytest.mark.parametrize("variable", ["KAFKA_IMAGE", "PROMETHEUS_IMAGE", "GRAFANA_IMAGE"])
+def test_images_in_compose_can_be_pinned_by_digest(monkeypatch, variable):
+    def images() -> list[str]:
+        done = compose(COMPOSE)
+        assert done.returncode == 0, done.stderr
+        return [one["image"] for one in yaml.safe_load(done.stdout)["services"].values()]
+
+    tags = images()
+    assert all(re.fullmatch(r"ishsmm-stream|docker\.io/[\w/-]+:v?[\d.]+", image) for image in tags), tags
+    pinned = f"registry.example/pinned@sha256:{'0' * 64}"
+    monkeypatch.setenv(variable, pinned)
+    assert images().count(pinned) == (2 if variable == "KAFKA_IMAGE" else 1)
+
+
+def test_the_base_image_in_compose_is_that_of_the_dockerfile_and_can_be_pinned(monkeypatch):
+    def bases() -> set[str]:
+        services = yaml.safe_load(compose(COMPOSE).stdout)["services"].values()
+        return {one["build"]["args"]["PYTHON"] for one in services if "build" in one}
+
+    dockerfile = (DEPLOY / "Dockerfile").read_text(encoding="utf-8")
+    assert bases() == set(re.findall(r"^ARG PYTHON=(\S+)$", dockerfile, re.MULTILINE))
+    pinned = f"registry.example/python@sha256:{'0' * 64}"
+    monkeypatch.setenv("PYTHON_IMAGE", pinned)
+    assert bases() == {pinned}
 
 
 # Helm
@@ -170,6 +214,8 @@ def test_what_helm_makes_fits_the_schemas(tmp_path, settings):
         ("templates/worker.yaml", "maxUnavailable: 1", "maxUnavailable: [1]", "maxUnavailable"),
         ("templates/monitoring.yaml", "targetLabel: job", "targetLable: job", "targetLable"),
         ("templates/monitoring.yaml", "endpoints:", "endpoint:", "endpoints"),
+        ("templates/networkpolicy.yaml", "policyTypes", "policyType", "policyType"),
+        ("templates/networkpolicy.yaml", "    - ports:\n", "    - port:\n", "port"),
     ],
 )
 def test_schemas_find_a_mistake(tmp_path, file, right, wrong, told):
@@ -184,6 +230,9 @@ def test_schemas_find_a_mistake(tmp_path, file, right, wrong, told):
         (["kafka.bootstrap={kafka}"], "bootstrap"),
         (["http.tokenSecret="], "tokenSecret"),
         (["kafka.security.protocol=sasl_ssl"], "username"),
+        (["networkPolicy.ingress.view[0].namespace=monitoring"], "namespace"),
+        (["networkPolicy.egress.dnsPorts={}"], "dnsPorts"),
+        (["networkPolicy.egress.kafkaPorts={0}"], "kafkaPorts"),
     ],
 )
 def test_helm_refuses_values_that_cannot_work(settings, told):
@@ -216,6 +265,77 @@ def test_every_pod_is_hardened_and_no_secret_stands_in_what_helm_makes():
             assert container["securityContext"]["readOnlyRootFilesystem"] is True
             assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
     assert not [one for one in made if one["kind"] == "Secret"]
+
+
+def network_policies(settings: list[str]) -> dict[str, dict[str, Any]]:
+    made = template(local_helm.CHART, settings)
+    return {one["metadata"]["name"]: one["spec"] for one in made if one["kind"] == "NetworkPolicy"}
+
+
+def test_by_default_the_network_policies_open_the_ports_of_the_services_and_no_others():
+    """To everybody: the chart cannot know where Prometheus and the Ingress controller are."""
+    policies = network_policies([])
+    assert set(policies) == {"plant-worker", "plant-view", "plant-topics"}
+    assert all(policy["policyTypes"] == ["Ingress"] for policy in policies.values())
+    assert policies["plant-topics"]["ingress"] == []
+    for service in template(local_helm.CHART, []):
+        if service["kind"] == "Service":
+            (port,) = service["spec"]["ports"]
+            policy = policies[service["metadata"]["name"]]
+            assert policy["podSelector"]["matchLabels"] == service["spec"]["selector"]
+            assert policy["ingress"] == [{"ports": [{"protocol": "TCP", "port": port["port"]}]}]
+
+
+def test_every_pod_has_a_network_policy_that_selects_it():
+    made = template(local_helm.CHART, SETTINGS["all"])
+    pods = [one["spec"]["template"]["metadata"] for one in made if one["kind"] in ("StatefulSet", "Deployment", "Job")]
+    policies = [one["spec"] for one in made if one["kind"] == "NetworkPolicy"]
+    for pod in pods:
+        types = [
+            policy["policyTypes"]
+            for policy in policies
+            if policy["podSelector"]["matchLabels"].items() <= pod["labels"].items()
+        ]
+        assert sorted(types) == [["Egress"], ["Ingress"]], pod["labels"]
+
+
+def test_network_policies_let_through_the_peers_that_are_named():
+    policies = network_policies(
+        [
+            *SETTINGS["all"], "kafka.bootstrap={kafka-0:9093,kafka-1:9093,kafka-2:9094}",
+            "networkPolicy.egress.dnsPorts={5353}",
+        ]
+    )  # fmt: skip
+    extra = {"ports": [{"port": 9111}]}
+    assert policies["plant-worker"]["ingress"] == [
+        {
+            "ports": [{"protocol": "TCP", "port": 9108}],
+            "from": [{"namespaceSelector": {"matchLabels": {"team": "monitoring"}}}],
+        },
+        extra,
+    ]
+    assert policies["plant-view"]["ingress"] == [
+        {"ports": [{"protocol": "TCP", "port": 9110}], "from": [{"podSelector": {"matchLabels": {"app": "ingress"}}}]},
+        extra,
+    ]
+    assert policies["plant-egress"]["egress"] == [
+        {
+            "ports": [{"protocol": "UDP", "port": 5353}, {"protocol": "TCP", "port": 5353}],
+            "to": [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "kube-system"}}}],
+        },
+        {
+            "ports": [{"protocol": "TCP", "port": 9093}, {"protocol": "TCP", "port": 9094}],
+            "to": [{"ipBlock": {"cidr": "10.1.0.0/16"}}],
+        },
+        {"ports": [{"port": 443}]},
+    ]
+    assert network_policies(["networkPolicy.egress.enabled=true", "networkPolicy.egress.kafkaPorts={9095,9096}"])[
+        "plant-egress"
+    ]["egress"][1] == {"ports": [{"protocol": "TCP", "port": 9095}, {"protocol": "TCP", "port": 9096}]}
+
+
+def test_network_policies_can_be_switched_off():
+    assert network_policies(["networkPolicy.enabled=false", "networkPolicy.egress.enabled=true"]) == {}
 
 
 def test_all_alerts_are_in_the_rule():

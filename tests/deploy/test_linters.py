@@ -3,12 +3,18 @@ no proof."""
 
 from __future__ import annotations
 
+import configparser
+import re
 import shutil
 from pathlib import Path
 
 import pytest
 from deploy_tools import DEPLOY, ROOT, run
 from prometheus_helpers import run_promtool
+
+from service import watchdog
+from service.cli import USER_ERROR
+from service.kafka.consumer import MemberReplaced
 
 UNITS = sorted(DEPLOY.glob("systemd/*.service"))
 SCRIPTS = sorted([*DEPLOY.rglob("*.sh"), ROOT / ".ci/run"])
@@ -109,6 +115,39 @@ def test_systemd_finds_a_mistake(tmp_path, right, wrong, told):
     folder = tmp_path / "copies"
     folder.mkdir()
     assert told in verify(folder, wrong_unit).stderr
+
+
+def settings_of(unit: Path) -> dict[str, dict[str, str]]:
+    """The keys of a unit file by section; the last one of a name."""
+    parser = configparser.RawConfigParser(strict=False, delimiters=("=",), comment_prefixes=("#",))
+    parser.optionxform = str  # type: ignore[assignment,method-assign]
+    parser.read_string(unit.read_text(encoding="utf-8"))
+    return {section: dict(parser[section]) for section in parser.sections()}
+
+
+@pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
+def test_units_try_for_ever_at_a_bounded_pace(unit):
+    """Brokers that are away for a minute end every start with 2: with a limit on starts the unit would stay down."""
+    settings = settings_of(unit)
+    assert settings["Unit"]["StartLimitIntervalSec"] == "0"
+    assert settings["Service"]["Restart"] == "on-failure"
+    # a worker has 10 s to be back before its partitions move; with 5 s it was too late on busy cores
+    longest = 2 if "worker" in unit.name else 5
+    assert 1 <= float(settings["Service"]["RestartSec"]) <= longest
+
+
+def test_a_worker_that_was_replaced_is_not_started_again():
+    """Two workers under one kafka.member would end each other for ever. All other ends are followed by a start."""
+    (worker,) = [unit for unit in UNITS if unit.name.startswith("ishsmm-worker")]
+    prevented = settings_of(worker)["Service"]["RestartPreventExitStatus"].split()
+    assert prevented == [str(MemberReplaced.exit_code)]
+    assert not {str(USER_ERROR), str(watchdog.EXIT_CODE)} & set(prevented)
+
+
+def test_the_runbook_lists_every_exit_code_of_a_worker():
+    operations = (ROOT / "docs/operations.md").read_text(encoding="utf-8")
+    listed = [int(code) for code in re.findall(r"^\| (\d+) \|", operations, re.MULTILINE)]
+    assert listed == [0, 1, USER_ERROR, MemberReplaced.exit_code, watchdog.EXIT_CODE]
 
 
 @pytest.mark.parametrize("unit", UNITS, ids=lambda unit: unit.name)
