@@ -17,7 +17,19 @@ from ishsmm_stream.model.emissions import Autoregressive, Categorical, Mixed, Mu
 from ishsmm_stream.model.emissions import family as emission_family
 from ishsmm_stream.model.presets import Model
 from ishsmm_stream.model.priors import Beta
-from ishsmm_stream.online import adaptive, alarms, episodes, hazard, rarity, smoothing, snapshot, week
+from ishsmm_stream.online import (
+    adaptive,
+    alarms,
+    episodes,
+    hazard,
+    left_to_right,
+    rarity,
+    recurring,
+    saved,
+    smoothing,
+    snapshot,
+    week,
+)
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
 from ishsmm_stream.online.left_to_right import LeftToRight, Taken, Window
 from ishsmm_stream.online.recurring import Recurring
@@ -32,6 +44,7 @@ from ishsmm_stream.online.results import (
 )
 from ishsmm_stream.online.scaling import Scaling
 from ishsmm_stream.online.stillness import REPEATS, Stillness
+from ishsmm_stream.online.validation import LARGEST_STATE, refuse_others, require
 
 AUTO = "auto"
 # Rows that one call of the compiled loop takes: bounds its buffers.
@@ -585,16 +598,25 @@ class OnlineDetector:
 
     @classmethod
     def restore(cls, data: bytes) -> OnlineDetector:
-        """The detector of which ``data`` is a snapshot. SnapshotError where they are anything else."""
+        """Return the detector of which ``data`` is a snapshot. Raises SnapshotError if they are anything else.
+
+        All shapes, ranges and relations that compiled code relies on are checked, so that no bytes crash it. The
+        checksum finds accidents. It does not stop somebody who writes other valid numbers: keep snapshots where only
+        you can write.
+        """
         header, arrays = snapshot.read(data)
         try:
-            return cls._from_snapshot(header, arrays)
-        except (KeyError, TypeError, ValueError) as error:
+            with np.errstate(all="ignore"):
+                return cls._from_snapshot(header, arrays)
+        except snapshot.SnapshotError:
+            raise
+        except (ArithmeticError, AttributeError, LookupError, MemoryError, RecursionError, TypeError, ValueError) as error:
             raise snapshot.SnapshotError(f"the snapshot is not one of an OnlineDetector: {error!r}") from error
 
     @classmethod
     def _from_snapshot(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> OnlineDetector:
-        settings = header["settings"]
+        saved.check_header(header)
+        settings = dict(header["settings"])
         model = settings.pop("model")
         policy = settings.pop("alarm_policy")
         prior = settings.pop("hazard")
@@ -610,31 +632,60 @@ class OnlineDetector:
         detector._time = header["time"]
         detector._log_first, detector._counted = header["log_first"], header["counted"]
         detector._settled_ever = header["settled"]
-        detector._watch = Watch(arrays["places"], arrays["amounts_watched"])
         detector._announced.extend(AnnouncedChange(*change) for change in header["alarms"])
         detector._unusual.extend(
             Episode(number, raised, cleared, period, tuple(reasons), change)
             for number, raised, cleared, period, reasons, change in header.get("unusual", ())
         )
+        saved.check_lists(header, arrays, detector.keep)
+        alarms.check_watch(arrays, detector._time, len(detector._announced))
+        detector._watch = Watch(arrays["places"], arrays["amounts_watched"])
         detector._settled.extend(smoothing.change_point(row) for row in arrays["settled"])
         engine_arrays = {
             name.removeprefix("engine."): array for name, array in arrays.items() if name.startswith("engine.")
         }
         if engine_arrays:
-            detector._prepare(header["channels"])
-            assert detector._engine is not None
-            detector._engine.load(engine_arrays)
-            if "rarity.numbers" in arrays:  # snapshots from before there was rarity go on without a record
-                rarity.unpack(detector._engine.tracker, arrays)
-                detector._set_budget()
-            detector._recent = arrays["recent"]
-            detector._stillness.go_on(arrays["latest"], header["repeats"])
-        if detector._scaling is not None:
-            detector._scaling.is_warm = header["is_warm"]
-            detector._scaling.location = arrays["location"]
-            detector._scaling.scale = arrays["units"]
-            detector._scaling.held = arrays["held"]
+            detector._load_engine(engine_arrays, header, arrays)
+        known = saved.ARRAYS if detector._scaling is None else saved.ARRAYS | saved.UNITS
+        refuse_others((name for name in arrays if not name.startswith(("engine.", "rarity."))), known)
         return detector
+
+    def _load_engine(
+        self, engine_arrays: dict[str, np.ndarray], header: dict[str, Any], arrays: dict[str, np.ndarray]
+    ) -> None:
+        """Make the engine and what goes with it from a snapshot, after a check of the arrays."""
+        channels = header["channels"]
+        # "auto" has a matrix for each hypothesis of several channels
+        require(8 * self.max_hypotheses * channels**2 <= LARGEST_STATE, f"there cannot be {channels} channels")
+        if isinstance(self.model, Model) and not self.model.is_renewal:
+            recurring.check_size(
+                self.model, engine_arrays, size=self.chains, lag=self.lag, max_states=_MAX_STATES,
+                move_every=self.move_every,
+            )  # fmt: skip
+            self._prepare(channels)
+            assert isinstance(self._engine, Recurring)
+            engine_time = self._engine.check_arrays(engine_arrays)
+        else:
+            learned = self.hazard or self.model == AUTO
+            engine_time = left_to_right.check_arrays(
+                self._emission(channels), engine_arrays, grid=hazard.GRID_SIZE if learned else 1,
+                cap=self.max_hypotheses, lag=self.lag, parents=_PARENTS, channels=channels,
+            )  # fmt: skip
+            self._prepare(channels)
+        assert self._engine is not None
+        saved.check_rows(arrays, channels, min(self._look_back, engine_time))
+        held = 0
+        if self._scaling is not None:
+            self._scaling.load(arrays, header.get("is_warm"))
+            held = len(self._scaling.held)
+        require(self._time == engine_time + held, "the engine has seen all observations but those held back")
+        self._engine.load(engine_arrays)
+        if "rarity.numbers" in arrays:  # snapshots from before there was rarity go on without a record
+            rarity.check_packed(arrays, channels, len(self._unusual))
+            rarity.unpack(self._engine.tracker, arrays)
+            self._set_budget()
+        self._recent = arrays["recent"]
+        self._stillness.go_on(arrays["latest"], header["repeats"])
 
     def _settings(self) -> dict[str, Any]:
         settings = {

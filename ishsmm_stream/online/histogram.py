@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from ishsmm_stream._jit import kernel
+from ishsmm_stream.online.validation import SINGLE, Field
 
 BINS = 56  # four per octave
 NO_BIN = -(1 << 40)  # of the value 0
@@ -36,6 +37,23 @@ def make_sums(*shape: int) -> np.ndarray:
     sums = np.zeros((*shape, SUMS), dtype=np.float32)
     sums[..., [HIGHEST, CUT]] = -1.0
     return sums
+
+
+_LARGEST_WEIGHT = 1e30
+_SUMS_LOW = np.array([-5000.0, 0.0, 0.0, -1.0, -1.0])
+_SUMS_HIGH = np.array([5000.0, _LARGEST_WEIGHT, _LARGEST_WEIGHT, BINS - 1.0, BINS - 1.0])
+
+
+def fields(*shape: int) -> tuple[Field, Field]:
+    """Return what the bins and the sums of histograms in a snapshot must be."""
+    bins = Field(SINGLE, (*shape, BINS), 0.0, _LARGEST_WEIGHT)
+    return bins, Field(SINGLE, (*shape, SUMS), _SUMS_LOW, _SUMS_HIGH)
+
+
+def have_whole_bins(sums: np.ndarray) -> bool:
+    """Return whether the sums that are numbers of bins are whole numbers."""
+    numbers = sums[..., [BASE, HIGHEST, CUT]]
+    return bool((numbers == np.rint(numbers)).all())
 
 
 @kernel
