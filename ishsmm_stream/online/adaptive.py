@@ -26,7 +26,7 @@ from ishsmm_stream._jit import kernel
 from ishsmm_stream.model.emissions import Normal
 from ishsmm_stream.online import _vectorised as vectorised
 from ishsmm_stream.online import lattice, predictors
-from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, Field, check, require
+from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, Field, check, columns, require
 
 _DIMENSION = 3
 ABSURD = 1e5  # a move between two readings, in units of the standardised stream
@@ -511,28 +511,29 @@ _ROW_LIMITS = {
     POOLED_SCALE: (0.0, _LARGEST),
     ENDED: (0.0, 1e16),
 }
-_LOW, _HIGH = np.array([_ROW_LIMITS[row] for row in _KEPT_ROWS]).T.copy()
-_COMMON_LOW = np.array([0.0, 0.0, -_LARGEST, 0.0])
-_COMMON_HIGH = np.array([LARGEST_COUNT, LARGEST_COUNT, _LARGEST, _LARGEST])
-_LARGEST_READING = 1e31  # readings are cut at 1e30, or at 1e12 standard deviations
-_STREAM_LOW = np.array([0.0, -_LARGEST_READING, 0.0, lattice.CONTINUOUS, -_LARGEST_READING])
-_STREAM_HIGH = np.array([LARGEST_COUNT, _LARGEST_READING, LARGEST_COUNT, _LARGEST_READING, _LARGEST_READING])
-_FIRST_NUMBERS = 3  # of the stream, in snapshots of earlier sets of constants
+_VALID_ROWS = columns(*np.array([_ROW_LIMITS[row] for row in _KEPT_ROWS]).T)
+_VALID_COMMON = columns([0.0, 0.0, -_LARGEST, 0.0], [LARGEST_COUNT, LARGEST_COUNT, _LARGEST, _LARGEST])
+_READING = 1e31  # readings are cut at 1e30, or at 1e12 standard deviations
+_STREAM_LOW = [0.0, -_READING, 0.0, lattice.CONTINUOUS, -_READING]
+_STREAM_HIGH = [LARGEST_COUNT, _READING, LARGEST_COUNT, _READING, _READING]
+_VALID_STREAM = {
+    3: columns(_STREAM_LOW[:3], _STREAM_HIGH[:3]),  # of earlier sets of constants
+    VALUE: columns(_STREAM_LOW, _STREAM_HIGH, nan=[READING]),
+}
 
 
 @predictors.check_packed.register(Adaptive)
 def _check_packed(emission, count, arrays):
     families, numbers = len(emission.weights), len(arrays["stream"]) if arrays["stream"].ndim else 0
-    require(numbers in (_FIRST_NUMBERS, VALUE), "the stream has all of its numbers")
+    require(numbers in _VALID_STREAM, "the stream has all of its numbers")
     fields = {
-        "table": Field(FLOAT, (families, len(_KEPT_ROWS), count), _LOW, _HIGH, by_row=True),
-        "common": Field(FLOAT, (INLIER, count), _COMMON_LOW, _COMMON_HIGH, by_row=True),
-        "stream": Field(FLOAT, (numbers,), _STREAM_LOW[:numbers], _STREAM_HIGH[:numbers], nan=numbers == VALUE),
+        "table": Field(FLOAT, (families, len(_KEPT_ROWS), count), columns=_VALID_ROWS, by_row=True),
+        "common": Field(FLOAT, (INLIER, count), columns=_VALID_COMMON, by_row=True),
+        "stream": Field(FLOAT, (numbers,), columns=_VALID_STREAM[numbers]),
     }
     check(arrays, fields)
-    stream, shares = arrays["stream"], arrays["table"][:, _KEPT_ROWS.index(SHARE)]
-    require(not np.isnan(stream[:READING]).any(), "only the last reading may be missing")
-    require(bool((shares.sum(axis=0) > 1e-6).all()), "every hypothesis has families to choose from")
+    shares = arrays["table"][:, _KEPT_ROWS.index(SHARE)]
+    require((shares.sum(axis=0) > 1e-6).all(), "every hypothesis has families to choose from")
     return set(fields)
 
 

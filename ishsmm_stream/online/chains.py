@@ -29,7 +29,7 @@ from ishsmm_stream.model.presets import Model
 from ishsmm_stream.model.priors import Beta, Gamma
 from ishsmm_stream.online import counter_random, dwell_hazards, prepared
 from ishsmm_stream.online.transitions import StepRules, make_step_rules
-from ishsmm_stream.online.validation import FLAG, LARGEST_COUNT, WHOLE, Field, check, require
+from ishsmm_stream.online.validation import FLAG, LARGEST_COUNT, WHOLE, Field, check, columns, require
 
 # Entries of Chains.clock and Chains.sums.
 TIME, CURSOR, FOLDED, SIDE = range(4)
@@ -113,7 +113,7 @@ CACHES = ("hazard_keys", "hazard_logs")
 # What is valid in a snapshot
 
 _LARGEST_LOG = 700.0  # of a weight above the rows: its exponential is a number
-_LEAST_LOG = -1e300
+_LEAST_LOG = -1e295  # variates below any double have the logarithm -1e290
 _LARGEST_READING = {True: 1e31, False: 1e300}  # by whether readings are cut at 1e30, which counts are not
 
 
@@ -133,11 +133,14 @@ def _fields(chains: Chains, time: int, is_cut: bool) -> dict[str, Field]:
     largest = _LARGEST_READING[is_cut]
     clock_low, clock_high = [0, EMPTY + 1, 0, 0], [LARGEST_COUNT, entries - 1, LARGEST_COUNT, 1]
     hyper_low, hyper_high = [1e-300, 1e-300, 1e-300, 0.0, 0.0], [1e100, 1e100, 1e100, _BELOW_ONE, _BELOW_ONE]
+    by_column = {
+        "clock": columns(clock_low, clock_high),
+        "hyper": columns(hyper_low, hyper_high),
+        "frozen_edge": columns([-1, 0, 0], [states - 1, time, time]),
+    }
     limits: dict[str, tuple[Any, Any]] = {
         "seed": (0, 2**32 - 1),
-        "clock": (np.array(clock_low), np.array(clock_high)),
         "log_weight": (-math.inf, 1e-6),
-        "hyper": (np.array(hyper_low), np.array(hyper_high)),
         "tail": (-math.inf, _LARGEST_LOG),
         "count": (0, states),
         "state": (0, states - 1),
@@ -157,31 +160,32 @@ def _fields(chains: Chains, time: int, is_cut: bool) -> dict[str, Field]:
         "origin": (0, size - 1),
         "frozen_count": (0, states),
         "frozen_counts": (0, time),
-        "frozen_edge": (np.array([-1, 0, 0]), np.array([states - 1, time, time])),
     }
-    anything = (-math.inf, math.inf)  # pool, dwells and the like: see ``check_arrays``
-    return {
-        name: Field(array.dtype, array.shape, *limits.get(name, anything), nan=name not in limits or name == "values")
-        for name, array in chains._asdict().items()
-        if name not in CACHES and array.dtype != FLAG
-    } | {"is_frozen": Field(FLAG, chains.is_frozen.shape)}
+    fields = {name: Field(array.dtype, array.shape, nan=True) for name, array in chains._asdict().items()}
+    for name, (low, high) in limits.items():
+        fields[name] = fields[name]._replace(low=low, high=high, nan=name == "values")
+    for name, valid in by_column.items():
+        fields[name] = fields[name]._replace(columns=valid)
+    fields["is_frozen"] = Field(FLAG, chains.is_frozen.shape)
+    # pool, dwells and the like may be anything here, see ``check_arrays``
+    return {name: field for name, field in fields.items() if name not in CACHES}
 
 
 _CONTRADICTIONS = (
     "",
     "weights of chains add up to 1",
     "a chain is in one of its states, and has been since the start of the segment",
-    "the probabilities of the next state add up to 1",
+    "the probabilities of the next state, and the weights of all states, add up to 1",
     "transitions are no more than observations",
     "the recent past is made of known states",
-    "frozen states are known in the frozen past",
+    "states from before the last move are frozen, and no others",
 )
 
 
 @kernel
 def _contradiction(
-    time, log_weight, tail, count, state, start, run_start, log_row, uid, counts, last_seen, recent_uid, recent_start,
-    is_frozen, origin, frozen_count, side,
+    time, moved_at, folded, side, log_weight, tail, log_w, count, state, start, run_start, log_row, uid, counts,
+    first_seen, last_seen, recent_uid, recent_start, is_frozen, origin, frozen_count, frozen_counts,
 ):  # fmt: skip
     """The number of the first relation that does not hold, 0 if all do. All indices are in range."""
     new, recent = log_row.shape[1] - 1, recent_uid.shape[1]
@@ -194,13 +198,14 @@ def _contradiction(
             return 2
         if not (tail[i, 1] > -1e300 or count[i] > 1):
             return 3
-        total = math.exp(log_row[i, new])
+        total, sticks = math.exp(log_row[i, new]), math.exp(tail[i, 0])
         transitions = 0
         for k in range(count[i]):
             total += math.exp(log_row[i, k])
+            sticks += math.exp(log_w[i, k])
             for row in range(count[i] + 1):
                 transitions += counts[i, row, k]
-        if not abs(total - 1.0) < 1e-3:
+        if not (abs(total - 1.0) < 1e-3 and abs(sticks - 1.0) < 1e-3):
             return 3
         if transitions > time:
             return 4
@@ -212,9 +217,16 @@ def _contradiction(
                 known = known or uid[i, k] == recent_uid[i, t % recent]
             if not known or recent_start[i, t % recent] > t:
                 return 5
+        frozen = frozen_count[side, origin[i]]
         for k in range(count[i]):
-            if is_frozen[i, k] and k >= frozen_count[side, origin[i]]:
+            if is_frozen[i, k] != (first_seen[i, k] < moved_at) or (is_frozen[i, k] and k >= frozen):
                 return 6
+        transitions = 0
+        for row in range(frozen + 1):
+            for k in range(frozen):
+                transitions += frozen_counts[side, origin[i], row, k]
+        if transitions > folded:
+            return 4
     return 0 if abs(weight - 1.0) < 1e-3 else 1
 
 
@@ -234,20 +246,22 @@ def check_arrays(plan: Plan, chains: Chains, arrays: dict[str, np.ndarray]) -> i
         return time
     a = arrays
     wrong = _contradiction(
-        time, a["log_weight"], a["tail"], a["count"], a["state"], a["start"], a["run_start"], a["log_row"], a["uid"],
-        a["counts"], a["last_seen"], a["recent_uid"], a["recent_start"], a["is_frozen"], a["origin"],
-        a["frozen_count"], side,
+        time, moves * settings.move_every, folded, side, a["log_weight"], a["tail"], a["log_w"], a["count"],
+        a["state"], a["start"], a["run_start"], a["log_row"], a["uid"], a["counts"], a["first_seen"], a["last_seen"],
+        a["recent_uid"], a["recent_start"], a["is_frozen"], a["origin"], a["frozen_count"], a["frozen_counts"],
     )  # fmt: skip
     require(wrong == 0, _CONTRADICTIONS[wrong])
     alive = a["log_weight"] > -math.inf
     known = (np.arange(a["uid"].shape[1]) < a["count"][:, np.newaxis]) & alive[:, np.newaxis]
-    stats, dwells = a["pool"][a["stats_at"][known]], a["dwells"][known]
+    stats = a["pool"][a["stats_at"][known]]
+    possible = durations.are_valid(duration, a["dwells"][known], time)
     if a["frozen_count"].size:
         chain, slot = np.nonzero(known & a["is_frozen"])
         stats = np.concatenate([stats, a["frozen_stats"][side, a["origin"][chain], slot]])
-        dwells = np.concatenate([dwells, a["frozen_dwells"][side, a["origin"][chain], slot]])
+        frozen = a["frozen_dwells"][side, a["origin"][chain], slot]
+        possible = possible and durations.are_valid(duration, frozen, folded)
     require(emissions.are_valid(emission, stats), "statistics are those of possible data")
-    require(durations.are_valid(duration, dwells, time), "statistics are those of possible segments")
+    require(possible, "statistics are those of possible segments")
     require(prepared.are_valid(emission, a["prepared"]), "predictions are those of possible data")
     return time
 

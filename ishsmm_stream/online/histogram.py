@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from ishsmm_stream._jit import kernel
-from ishsmm_stream.online.validation import SINGLE, Field
+from ishsmm_stream.online.validation import SINGLE, Field, columns
 
 BINS = 56  # four per octave
 NO_BIN = -(1 << 40)  # of the value 0
@@ -40,20 +40,17 @@ def make_sums(*shape: int) -> np.ndarray:
 
 
 _LARGEST_WEIGHT = 1e30
-_SUMS_LOW = np.array([-5000.0, 0.0, 0.0, -1.0, -1.0])
-_SUMS_HIGH = np.array([5000.0, _LARGEST_WEIGHT, _LARGEST_WEIGHT, BINS - 1.0, BINS - 1.0])
+_VALID_SUMS = columns(
+    [-5000.0, 0.0, 0.0, -1.0, -1.0],
+    [5000.0, _LARGEST_WEIGHT, _LARGEST_WEIGHT, BINS - 1.0, BINS - 1.0],
+    whole=[BASE, HIGHEST, CUT],
+)
 
 
 def fields(*shape: int) -> tuple[Field, Field]:
     """Return what the bins and the sums of histograms in a snapshot must be."""
     bins = Field(SINGLE, (*shape, BINS), 0.0, _LARGEST_WEIGHT)
-    return bins, Field(SINGLE, (*shape, SUMS), _SUMS_LOW, _SUMS_HIGH)
-
-
-def have_whole_bins(sums: np.ndarray) -> bool:
-    """Return whether the sums that are numbers of bins are whole numbers."""
-    numbers = sums[..., [BASE, HIGHEST, CUT]]
-    return bool((numbers == np.rint(numbers)).all())
+    return bins, Field(SINGLE, (*shape, SUMS), columns=_VALID_SUMS)
 
 
 @kernel

@@ -255,15 +255,19 @@ def _house(emission: Any, grid: int, cap: int, lag: int, parents: int, channels:
     )
 
 
+def check_size(emission: Any, *, grid: int, cap: int, lag: int, parents: int, channels: int) -> None:
+    """Raise SnapshotError unless an engine with these settings fits into memory."""
+    needed = run_length.state_bytes(grid, cap, lag, min(parents, cap)) + predictors.memory_bytes(emission, cap)
+    needed += rarity.tracker_bytes(channels)
+    require(needed <= LARGEST_STATE, f"its settings ask for {needed} bytes, at most {LARGEST_STATE} are made")
+
+
 def check_arrays(
     emission: Any, arrays: dict[str, np.ndarray], *, grid: int, cap: int, lag: int, parents: int, channels: int
 ) -> int:
     """Raise SnapshotError unless ``arrays`` can be those of an engine with these settings. Returns its time."""
-    parents = min(parents, cap)
-    needed = run_length.state_bytes(grid, cap, lag, parents) + predictors.memory_bytes(emission, cap)
-    needed += rarity.tracker_bytes(channels)
-    require(needed <= LARGEST_STATE, f"its settings ask for {needed} bytes, at most {LARGEST_STATE} are made")
-    run_length.check_packed(arrays, grid, cap, lag, parents)
+    check_size(emission, grid=grid, cap=cap, lag=lag, parents=parents, channels=channels)
+    run_length.check_packed(arrays, grid, cap, lag, min(parents, cap))
     time, count = arrays["clock"][[TIME, COUNT]].tolist()
     names = predictors.check_packed(emission, count, arrays)
     refuse_others(arrays, run_length.PACKED | names)

@@ -14,7 +14,7 @@ from ishsmm_stream.model.emissions import Normal
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.online import _vectorised as vectorised
 from ishsmm_stream.online import predictors
-from ishsmm_stream.online.validation import FLOAT, Field, check
+from ishsmm_stream.online.validation import FLOAT, Field, check, columns
 
 _COUNT, _MEAN, _SQUARES, _SHAPE, _RATIO = range(5)
 _STATS = 3  # the rows that are the family's statistics; the others are room for one step
@@ -129,13 +129,15 @@ def _unpack(emission, memory, count, arrays):
     memory.columns[:_STATS, :count] = arrays["columns"]
 
 
-_LOW = np.array([0.0, -emissions.LARGEST_VALUE, 0.0])
-_HIGH = np.array([emissions.LARGEST_COUNT, emissions.LARGEST_VALUE, emissions.LARGEST_SQUARES])
+_VALID = columns(
+    [0.0, -emissions.LARGEST_VALUE, 0.0],
+    [emissions.LARGEST_COUNT, emissions.LARGEST_VALUE, emissions.LARGEST_SQUARES],
+)
 
 
 @predictors.check_packed.register(Normal)
 def _check_packed(emission, count, arrays):
-    check(arrays, {"columns": Field(FLOAT, (_STATS, count), _LOW, _HIGH, by_row=True)})
+    check(arrays, {"columns": Field(FLOAT, (_STATS, count), columns=_VALID, by_row=True)})
     return {"columns"}
 
 

@@ -47,7 +47,7 @@ from ishsmm_stream.online.histogram import (
     surprise,
     upper_edge,
 )
-from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, SINGLE, WHOLE, Field, check, require
+from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, SINGLE, WHOLE, Field, check, columns, require
 
 LEVELS = 3
 BLOCK = 32  # readings of a block of level 1, and blocks of level 1 in one of level 2
@@ -173,14 +173,12 @@ for _first, _last, _low, _high in (
     (_BLOCKS_AT + _B_SIZE + _B_COUNT, _BLOCKS_AT + _B_SIZE + _B_COUNT + 1, 0.0, BLOCK),
 ):
     _NUMBERS_LOW[_first:_last], _NUMBERS_HIGH[_first:_last] = _low, _high
-_LIMITED = np.flatnonzero(_NUMBERS_LOW > -np.inf)
 _LEAST_NUMBERS = _ACCEPTED_AT  # in earlier snapshots
-_INTS_LOW = np.zeros(INTS, dtype=np.int64)
-_INTS_LOW[BEHIND] = -1
-_INTS_HIGH = np.full(INTS, LARGEST_COUNT)
-_INTS_HIGH[OPEN], _INTS_HIGH[LATCHED] = 2, 2**LEVELS - 1
-_FLOATS_LOW = np.array([0.0, 0.0, 0.0, 0.0, week.NO_HOUR])
-_FLOATS_HIGH = np.array([np.inf, np.inf, _ALL_REASONS, np.inf, 167.0])
+_VALID_INTS = columns(
+    [-1 if place == BEHIND else 0 for place in range(INTS)],
+    [{OPEN: 2, LATCHED: 2**LEVELS - 1}.get(place, LARGEST_COUNT) for place in range(INTS)],
+)
+_FLOATS_LOW, _FLOATS_HIGH = [0.0, 0.0, 0.0, 0.0, week.NO_HOUR], [np.inf, np.inf, _ALL_REASONS, np.inf, 167.0]
 _LEAST_FLOATS = KINDS + 1
 
 
@@ -188,8 +186,11 @@ _LEAST_FLOATS = KINDS + 1
 def _fields(channels: int, numbers: int, floats: int) -> dict[str, Field]:
     histograms, sums = histogram.fields(channels, HISTOGRAMS)
     jumps, jump_sums = histogram.fields()
+    unlimited = np.flatnonzero(_NUMBERS_LOW[:numbers] == -np.inf).tolist()
+    valid_numbers = columns(_NUMBERS_LOW[:numbers], _NUMBERS_HIGH[:numbers], nan=unlimited)
+    valid_floats = columns(_FLOATS_LOW[:floats], _FLOATS_HIGH[:floats])
     return {
-        "numbers": Field(FLOAT, (channels, numbers), _NUMBERS_LOW[:numbers], _NUMBERS_HIGH[:numbers], nan=True),
+        "numbers": Field(FLOAT, (channels, numbers), columns=valid_numbers),
         "histograms": histograms,
         "sums": sums,
         "record": Field(SINGLE, (channels, LEVELS, _SCORE_BINS), 0.0, 1e30),
@@ -197,8 +198,8 @@ def _fields(channels: int, numbers: int, floats: int) -> dict[str, Field]:
         "kinds": Field(WHOLE, (LEVELS,), 0, _ALL_REASONS),
         "jumps": jumps,
         "jump_sums": jump_sums,
-        "ints": Field(WHOLE, (INTS,), _INTS_LOW, _INTS_HIGH),
-        "floats": Field(FLOAT, (floats,), _FLOATS_LOW[:floats], _FLOATS_HIGH[:floats]),
+        "ints": Field(WHOLE, (INTS,), columns=_VALID_INTS),
+        "floats": Field(FLOAT, (floats,), columns=valid_floats),
     }
 
 
@@ -597,24 +598,17 @@ def unpack(tracker: Tracker, arrays: dict[str, np.ndarray]) -> None:
             array[...] = saved
 
 
+PACKED = {f"rarity.{name}" for name in Tracker._fields}
+
+
 def check_packed(arrays: dict[str, np.ndarray], channels: int, remembered: int) -> None:
     """Raise SnapshotError unless ``arrays`` can be what ``pack`` made, its names prefixed with "rarity.".
 
     ``remembered``: alarms that the detector remembers.
     """
-    numbers = arrays["rarity.numbers"]
-    floats = arrays.get("rarity.floats", numbers[:0, 0] if numbers.ndim == 2 and numbers.size else numbers)
-    widths = (numbers.shape or (0,))[-1], (floats.shape or (0,))[-1]
-    require(_LEAST_NUMBERS <= widths[0] <= _STATISTIC_AT and _LEAST_FLOATS <= widths[1] <= FLOATS, "rarity has numbers")
-    check(arrays, _fields(channels, *widths), "rarity.")
+    numbers, floats = ((arrays[f"rarity.{name}"].shape or (0,))[-1] for name in ("numbers", "floats"))
+    require(_LEAST_NUMBERS <= numbers <= _STATISTIC_AT and _LEAST_FLOATS <= floats <= FLOATS, "rarity has its numbers")
+    check(arrays, _fields(channels, numbers, floats), "rarity.")
     require(arrays["rarity.ints"][OPEN] != 1 or remembered, "an open alarm is remembered")
-    # earlier snapshots have no usual week
-    if "rarity.hours" in arrays or "rarity.profile" in arrays:
+    if "rarity.hours" in arrays or "rarity.profile" in arrays:  # earlier snapshots have no usual week
         check(arrays, week.fields(channels), "rarity.")
-        week.check_hours(arrays["rarity.hours"])
-    limited = numbers[:, _LIMITED[: np.searchsorted(_LIMITED, widths[0])]]
-    require(not np.isnan(limited).any(), "the record is made of numbers")
-    require(
-        histogram.have_whole_bins(arrays["rarity.sums"]) and histogram.have_whole_bins(arrays["rarity.jump_sums"]),
-        "bins are numbered by whole numbers",
-    )

@@ -25,11 +25,12 @@ _MOST_PATHS = 500  # of a forecast: each is simulated step by step
 
 
 def check_size(
-    model: Model, arrays: dict[str, np.ndarray], *, size: int, lag: int, max_states: int, move_every: int
+    model: Model, arrays: dict[str, np.ndarray] | None, *, size: int, lag: int, max_states: int, move_every: int
 ) -> None:
     """Raise SnapshotError unless an engine with these settings fits the arrays of a snapshot, and into memory."""
-    recent = lag + move_every + 1
-    require(arrays["recent_uid"].shape == (size, recent), "chains and lag are those of the settings")
+    if arrays is not None:
+        recent = lag + move_every + 1
+        require(arrays["recent_uid"].shape == (size, recent), "chains and lag are those of the settings")
     needed = state_bytes(model, size=size, lag=lag, max_states=max_states, move_every=move_every)
     needed += rarity.tracker_bytes(emissions.channels(model.emission))
     require(needed <= LARGEST_STATE, f"its settings ask for {needed} bytes, at most {LARGEST_STATE} are made")

@@ -9,7 +9,7 @@ import numpy as np
 
 from ishsmm_stream.online import rarity
 from ishsmm_stream.online.snapshot import SnapshotError
-from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, Field, check, is_number, is_whole, require
+from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, Field, check, columns, is_number, is_whole, require
 
 ARRAYS = {"places", "amounts_watched", "recent", "latest", "settled"}
 UNITS = {"location", "units", "held"}
@@ -112,15 +112,14 @@ def _check_numbers(value: Any, depth: int) -> int:
     return sum(_check_numbers(entry, depth + 1) for entry in value) if type(value) is list else 0
 
 
-_CHANGE_LOW = np.zeros(4)
-_CHANGE_HIGH = np.array([LARGEST_COUNT, 1.001, LARGEST_COUNT, LARGEST_COUNT])
+_VALID_CHANGE = columns([0.0] * 4, [LARGEST_COUNT, 1.001, LARGEST_COUNT, LARGEST_COUNT])
 
 
 def check_lists(header: dict[str, Any], arrays: dict[str, np.ndarray], keep: int) -> None:
     """Raise SnapshotError unless the lists of a detector are no longer than it keeps."""
     settled = arrays["settled"]
     count = len(settled) if settled.ndim else 0
-    check(arrays, {"settled": Field(FLOAT, (count, 4), _CHANGE_LOW, _CHANGE_HIGH)})
+    check(arrays, {"settled": Field(FLOAT, (count, 4), columns=_VALID_CHANGE)})
     longest = max(count, len(header["alarms"]), len(header.get("unusual", ())))
     require(longest <= keep, f"no more than {keep} are kept")
     time = header["time"]

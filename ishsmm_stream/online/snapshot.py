@@ -40,7 +40,6 @@ _DTYPES = {name: np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "<i2", 
 _LARGEST_HEADER = 1 << 24
 _LARGEST_BODY = 1 << 29
 _MOST_ARRAYS = 1000
-_MOST_DIMENSIONS = 8
 
 
 class SnapshotError(ValueError):
@@ -87,7 +86,7 @@ def _unpacked(rest: bytes, version: int) -> tuple[dict[str, Any], dict[str, np.n
     header, entries = described["header"], described["arrays"]
     if not isinstance(header, dict) or not isinstance(entries, list) or len(entries) > _MOST_ARRAYS:
         raise SnapshotError("the snapshot's header is not one of a snapshot")
-    sizes = [_size(*entry) for entry in entries]
+    sizes = [_size(name, dtype, shape) for name, dtype, shape in entries]
     length = sum(sizes)
     if length > _LARGEST_BODY:
         raise SnapshotError(f"the snapshot asks for {length} bytes of arrays, at most {_LARGEST_BODY} are read")
@@ -118,15 +117,11 @@ def _inflated(unpacking: Any, data: bytes, most: int, part: str) -> bytes:
 
 def _size(name: Any, dtype: Any, shape: Any) -> int:
     """Return how many bytes an array takes, after a check of what the header tells about it."""
-    if type(name) is not str or type(shape) is not list or len(shape) > _MOST_DIMENSIONS:
-        raise SnapshotError("the snapshot's header does not describe arrays")
-    if type(dtype) is not str or dtype not in _DTYPES:
+    if dtype not in _DTYPES:
         raise SnapshotError(f"the snapshot holds an array of type {dtype!r}, which no detector writes")
-    size = _DTYPES[dtype].itemsize
-    for length in shape:
-        if type(length) is not int or not 0 <= length <= _LARGEST_BODY:
-            raise SnapshotError(f"the snapshot holds an array {name!r} of shape {shape!r}, which is none")
-        size *= length
+    size = math.prod(shape) * _DTYPES[dtype].itemsize
+    if type(size) is not int or size < 0 or type(name) is not str:
+        raise SnapshotError(f"the snapshot holds an array {name!r} of shape {shape!r}, which is none")
     return size
 
 

@@ -8,7 +8,7 @@ module itself, which calls ``require``.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -22,18 +22,36 @@ LARGEST_COUNT = 2**53  # of readings and whatever is counted in readings: a doub
 LARGEST_STATE = 1 << 28  # bytes of memory that the settings in a snapshot may ask for
 
 
+class Columns(NamedTuple):
+    """The ranges of an axis, one entry for each place on it."""
+
+    low: np.ndarray
+    high: np.ndarray
+    nan: np.ndarray  # bool: whether NaN is valid too
+    whole: np.ndarray  # bool: whether only whole numbers are valid
+
+
+def columns(low: Any, high: Any, nan: Sequence[int] = (), whole: Sequence[int] = ()) -> Columns:
+    """Return ranges; ``nan`` and ``whole``: the places where NaN is valid, and where only whole numbers are."""
+    low, high = np.array(low), np.array(high)
+    flags = np.zeros((2, len(low)), dtype=np.bool_)
+    flags[0, list(nan)], flags[1, list(whole)] = True, True
+    return Columns(low, high, *flags)
+
+
 class Field(NamedTuple):
     """What an array in a snapshot must be: its type, its shape, and the range of its entries.
 
-    ``low`` and ``high`` are numbers, or arrays with one number for each entry of the last axis. Use ``by_row`` if they
-    belong to the last axis but one.
+    The range is that of all entries, from ``low`` to ``high``, or that of each place on the last axis, ``columns``. If
+    these belong to the last axis but one, say so by ``by_row``.
     """
 
     dtype: np.dtype
     shape: tuple[int, ...]
-    low: Any = -math.inf
-    high: Any = math.inf
+    low: float = -math.inf
+    high: float = math.inf
     nan: bool = False  # whether NaN is valid too
+    columns: Columns | None = None
     by_row: bool = False
 
 
@@ -47,25 +65,26 @@ def _is_within(numbers, low, high, nan):
 
 
 @kernel
-def _are_within(numbers, low, high, nan):
+def _are_within(numbers, low, high, nan, whole):
     """The same with limits for each entry of the second of three axes."""
     for i in range(numbers.shape[0]):
         for j in range(numbers.shape[1]):
             for k in range(numbers.shape[2]):
                 value = numbers[i, j, k]
-                if not low[j] <= value <= high[j] and not (nan and value != value):
+                if not low[j] <= value <= high[j] and not (nan[j] and value != value):
+                    return False
+                if whole[j] and value != np.floor(value):
                     return False
     return True
 
 
-def _fits(array: np.ndarray, field: Field) -> bool:
+def _fits(array: np.ndarray, field: Field) -> Any:
+    if field.columns is not None:
+        rows = array.shape[-1] if field.by_row else 1
+        return _are_within(array.reshape(-1, len(field.columns.low), rows), *field.columns)
     if field.dtype is FLAG:
-        array = array.view(np.uint8)  # a byte other than 0 and 1 is neither true nor false
-        return bool((array <= 1).all())
-    if not isinstance(field.low, np.ndarray):
-        return bool(_is_within(array.reshape(-1), field.low, field.high, field.nan))
-    rows = array.shape[-1] if field.by_row else 1
-    return bool(_are_within(array.reshape(-1, len(field.low), rows), field.low, field.high, field.nan))
+        return (array.view(np.uint8) <= 1).all()  # a byte other than 0 and 1 is neither true nor false
+    return _is_within(array if array.ndim == 1 else array.reshape(-1), field.low, field.high, field.nan)
 
 
 def check(arrays: Mapping[str, np.ndarray], fields: Mapping[str, Field], prefix: str = "") -> None:
@@ -74,7 +93,7 @@ def check(arrays: Mapping[str, np.ndarray], fields: Mapping[str, Field], prefix:
         array = arrays.get(prefix + name)
         if array is None:
             raise SnapshotError(f"the snapshot has no array {prefix + name!r}")
-        if array.dtype != field.dtype or array.shape != field.shape:
+        if array.shape != field.shape or (array.dtype is not field.dtype and array.dtype != field.dtype):
             raise SnapshotError(
                 f"array {prefix + name!r} of the snapshot is {array.dtype.str} {array.shape}, expected "
                 f"{field.dtype.str} {field.shape}"

@@ -19,7 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from ishsmm_stream._jit import kernel
-from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, SINGLE, Field, require
+from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, SINGLE, Field, columns
 
 # 24 hours of the day, then stretches of four hours from Monday on.
 PROFILE = 24 + 42
@@ -38,8 +38,12 @@ _QUARTER = 900  # seconds: offsets from UTC change at quarters of an hour
 
 
 # What is valid in a snapshot. A stream of counts has no limit of its values, so that sums of squares may be infinite.
-_LOW = np.array([0.0, 0.0, -np.inf, -np.inf, 0.0, -np.inf, -np.inf, -np.inf, -np.inf, -np.inf])
-_HIGH = np.array([_WEEK, LARGEST_COUNT, np.inf, np.inf, LARGEST_COUNT, np.inf, np.inf, np.inf, np.inf, np.inf])
+_VALID = columns(
+    [0.0 if place in (_HOUR, _COUNT, _HOURS) else -np.inf for place in range(NUMBERS)],
+    [{_HOUR: _WEEK, _COUNT: LARGEST_COUNT, _HOURS: LARGEST_COUNT}.get(place, np.inf) for place in range(NUMBERS)],
+    nan=[_MEAN, _USUAL, *range(_BASELINE, NUMBERS)],
+    whole=[_HOUR],
+)
 
 
 @lru_cache(maxsize=16)
@@ -47,14 +51,8 @@ def fields(channels: int) -> dict[str, Field]:
     """Return what the usual week in a snapshot must be."""
     return {
         "profile": Field(SINGLE, (channels, PROFILE), nan=True),
-        "hours": Field(FLOAT, (channels, NUMBERS), _LOW, _HIGH, nan=True),
+        "hours": Field(FLOAT, (channels, NUMBERS), columns=_VALID),
     }
-
-
-def check_hours(hours: np.ndarray) -> None:
-    """Raise SnapshotError unless the present hour is one."""
-    counts = hours[:, [_HOUR, _COUNT, _HOURS]]
-    require(not np.isnan(counts).any() and bool((counts[:, 0] % 1.0 == 0.0).all()), "hours of the week are numbered")
 
 
 def hours_of_week(times: Any, zone: str = "UTC") -> np.ndarray:
