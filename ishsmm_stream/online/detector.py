@@ -729,9 +729,8 @@ class OnlineDetector:
             held = len(self._scaling.held)
         require(self._time == engine_time + held, "the engine has seen all observations but those held back")
         self._engine.load(engine_arrays)
-        others = arrays.keys() - saved.ARRAYS - {f"engine.{name}" for name in engine_arrays}
-        if self._scaling is not None:
-            others -= saved.UNITS
+        known = saved.ARRAYS if self._scaling is None else saved.ALL_ARRAYS
+        others = [name for name in arrays if name not in known and not name.startswith("engine.")]
         if others:  # snapshots from before there was rarity go on without a record
             refuse_others(others, rarity.PACKED)
             rarity.check_packed(arrays, channels, len(self._unusual))

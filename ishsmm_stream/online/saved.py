@@ -12,7 +12,7 @@ from ishsmm_stream.online.snapshot import SnapshotError
 from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, Field, check, columns, is_number, is_whole, require
 
 ARRAYS = {"places", "amounts_watched", "recent", "latest", "settled"}
-UNITS = {"location", "units", "held"}
+ALL_ARRAYS = ARRAYS | {"location", "units", "held"}  # with those of a detector that has units
 
 _STATUS = ("raised", "confirmed", "retracted")
 _MOST_CHANNELS = 1 << 16

@@ -22,21 +22,17 @@ LARGEST_COUNT = 2**53  # of readings and whatever is counted in readings: a doub
 LARGEST_STATE = 1 << 28  # bytes of memory that the settings in a snapshot may ask for
 
 
-class Columns(NamedTuple):
-    """The ranges of an axis, one entry for each place on it."""
+def columns(low: Any, high: Any, nan: Sequence[int] = (), whole: Sequence[int] = ()) -> np.ndarray:
+    """Return the ranges of an axis, one for each place on it, as ``Field`` takes them: one array, as passing more to
+    compiled code takes longer than the check.
 
-    low: np.ndarray
-    high: np.ndarray
-    nan: np.ndarray  # bool: whether NaN is valid too
-    whole: np.ndarray  # bool: whether only whole numbers are valid
-
-
-def columns(low: Any, high: Any, nan: Sequence[int] = (), whole: Sequence[int] = ()) -> Columns:
-    """Return ranges; ``nan`` and ``whole``: the places where NaN is valid, and where only whole numbers are."""
-    low, high = np.array(low), np.array(high)
-    flags = np.zeros((2, len(low)), dtype=np.bool_)
-    flags[0, list(nan)], flags[1, list(whole)] = True, True
-    return Columns(low, high, *flags)
+    ``nan`` and ``whole``: the places where NaN is valid too, and those where only whole numbers are.
+    """
+    ranges = np.array([low, high, low, high])
+    ranges[2:] = 0
+    ranges[2, list(nan)] = 1
+    ranges[3, list(whole)] = 1
+    return ranges
 
 
 class Field(NamedTuple):
@@ -51,7 +47,7 @@ class Field(NamedTuple):
     low: float = -math.inf
     high: float = math.inf
     nan: bool = False  # whether NaN is valid too
-    columns: Columns | None = None
+    columns: np.ndarray | None = None
     by_row: bool = False
 
 
@@ -65,15 +61,16 @@ def _is_within(numbers, low, high, nan):
 
 
 @kernel
-def _are_within(numbers, low, high, nan, whole):
-    """The same with limits for each entry of the second of three axes."""
+def _are_within(numbers, ranges):
+    """The same with ranges, as ``columns`` makes them, for each entry of the second of three axes."""
+    low, high, nan, whole = ranges[0], ranges[1], ranges[2], ranges[3]
     for i in range(numbers.shape[0]):
         for j in range(numbers.shape[1]):
             for k in range(numbers.shape[2]):
                 value = numbers[i, j, k]
-                if not low[j] <= value <= high[j] and not (nan[j] and value != value):
+                if not low[j] <= value <= high[j] and not (nan[j] != 0 and value != value):
                     return False
-                if whole[j] and value != np.floor(value):
+                if whole[j] != 0 and value != np.floor(value):
                     return False
     return True
 
@@ -81,7 +78,7 @@ def _are_within(numbers, low, high, nan, whole):
 def _fits(array: np.ndarray, field: Field) -> Any:
     if field.columns is not None:
         rows = array.shape[-1] if field.by_row else 1
-        return _are_within(array.reshape(-1, len(field.columns.low), rows), *field.columns)
+        return _are_within(array.reshape(-1, field.columns.shape[1], rows), field.columns)
     if field.dtype is FLAG:
         return (array.view(np.uint8) <= 1).all()  # a byte other than 0 and 1 is neither true nor false
     return _is_within(array if array.ndim == 1 else array.reshape(-1), field.low, field.high, field.nan)

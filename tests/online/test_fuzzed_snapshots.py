@@ -172,3 +172,41 @@ def test_fuzzed_snapshots_are_refused_or_work():
     assert result.trials == 400
     outcomes = {outcome for counter in result.counts.values() for outcome in counter}
     assert outcomes == {fuzz_snapshots.REFUSED, fuzz_snapshots.ACCEPTED}
+
+
+# Seasonal profiles
+
+
+@pytest.fixture(scope="module")
+def season():
+    profile = hs.SeasonalProfile(period=24, bins=24)
+    for hour in range(100):
+        profile.update(hour, [np.sin(hour * np.pi / 12.0)])
+    return snapshot.read(profile.snapshot())
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("bins", 10**9), ("bins", "x"), ("channels", 0), ("period", 0.0), ("period", 1e-300), ("period", None),
+        ("first", 10**6), ("first", 1.5), ("current", None), ("count", -1), ("places", -1.0), ("sums", []),
+        ("sums", [[0.0, 0.0, -1.0]]), ("sums", [[0.0, 0.0]]),
+    ],
+)  # fmt: skip
+def test_a_forged_header_of_a_season_is_refused(season, name, value):
+    header, arrays = season
+    with pytest.raises(hs.SnapshotError, match="snapshot"):
+        hs.SeasonalProfile.restore(snapshot.write({**header, name: value}, arrays))
+    with pytest.raises(hs.SnapshotError, match="snapshot"):
+        hs.SeasonalProfile.restore(snapshot.write({key: header[key] for key in header if key != name}, arrays))
+
+
+@pytest.mark.parametrize("name", ["centre", "window", "scatter", "profile", "deviations"])
+def test_a_forged_array_of_a_season_is_refused(season, name):
+    header, arrays = season
+    assert hs.SeasonalProfile.restore(snapshot.write(header, arrays)).is_known
+    for forged in (arrays[name][:0], np.full_like(arrays[name], -np.inf), np.zeros(arrays[name].shape, dtype=np.int32)):
+        with pytest.raises(hs.SnapshotError, match="snapshot"):
+            hs.SeasonalProfile.restore(snapshot.write(header, {**arrays, name: forged}))
+    with pytest.raises(hs.SnapshotError, match="no array"):
+        hs.SeasonalProfile.restore(snapshot.write(header, {key: arrays[key] for key in arrays if key != name}))
