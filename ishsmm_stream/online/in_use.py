@@ -44,12 +44,11 @@ def alone(
 @contextmanager
 def all_alone(users: Sequence[Any]) -> Iterator[None]:
     """The same for many objects at once; none of them is held if one is in use."""
-    acquired = [user._lock.acquire(False) for user in users]
+    held = [lock for lock in [user._lock for user in users] if lock.acquire(False)]
     try:
-        if not all(acquired):
+        if len(held) < len(users):
             raise _refused()
         yield
     finally:
-        for user, is_held in zip(users, acquired, strict=True):
-            if is_held:
-                user._lock.release()
+        for lock in held:
+            lock.release()
