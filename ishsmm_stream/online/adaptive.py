@@ -501,14 +501,14 @@ def _pack(emission, memory, count):
 
 
 # What is valid in the rows of a snapshot. The limits keep squares and products of two rows far from overflow.
-_LARGEST, _SMALLEST = 1e50, 1e-50
+_LARGEST, _LARGEST_SQUARE, _SMALLEST = 1e70, 1e130, 1e-110
 _ROW_LIMITS = {
     **dict.fromkeys((CENTRE, *range(MEAN, SHAPE)), (-_LARGEST, _LARGEST)),
-    SHAPE: (_SMALLEST, 1e16),
-    SCALE: (_SMALLEST, _LARGEST),
+    SHAPE: (_SMALLEST, 1e41),
+    SCALE: (_SMALLEST, _LARGEST_SQUARE),
     SHARE: (0.0, 1.001),
-    POOLED_SHAPE: (0.0, 1e16),
-    POOLED_SCALE: (0.0, _LARGEST),
+    POOLED_SHAPE: (0.0, 1e41),
+    POOLED_SCALE: (0.0, _LARGEST_SQUARE),
     ENDED: (0.0, 1e16),
 }
 _VALID_ROWS = columns(*np.array([_ROW_LIMITS[row] for row in _KEPT_ROWS]).T)

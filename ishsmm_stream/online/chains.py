@@ -243,6 +243,8 @@ def check_arrays(plan: Plan, chains: Chains, arrays: dict[str, np.ndarray]) -> i
     emissions.check_data(emission, arrays["values"])
     require(emissions.are_valid(emission, arrays["pool"][EMPTY : EMPTY + 1]), "statistics are those of possible data")
     if time == 0:
+        weights = float(np.exp(arrays["log_weight"]).sum())
+        require(not arrays["count"].any() and abs(weights - 1.0) < 1e-3, "chains that have seen nothing know no state")
         return time
     a = arrays
     wrong = _contradiction(

@@ -39,17 +39,17 @@ def make_sums(*shape: int) -> np.ndarray:
     return sums
 
 
-_LARGEST_WEIGHT = 1e30
+# A range that updates do not leave: weights may overflow, and the top bin may leave a range that moves up.
 _VALID_SUMS = columns(
-    [-5000.0, 0.0, 0.0, -1.0, -1.0],
-    [5000.0, _LARGEST_WEIGHT, _LARGEST_WEIGHT, BINS - 1.0, BINS - 1.0],
+    [-5000.0, 0.0, 0.0, -1000.0, -1000.0],
+    [5000.0, np.inf, np.inf, BINS - 1.0, 1000.0],
     whole=[BASE, HIGHEST, CUT],
 )
 
 
 def fields(*shape: int) -> tuple[Field, Field]:
     """Return what the bins and the sums of histograms in a snapshot must be."""
-    bins = Field(SINGLE, (*shape, BINS), 0.0, _LARGEST_WEIGHT)
+    bins = Field(SINGLE, (*shape, BINS), 0.0)
     return bins, Field(SINGLE, (*shape, SUMS), columns=_VALID_SUMS)
 
 

@@ -116,5 +116,5 @@ def _log_predictive_normal(prior, stats, numbers, y, t):
 
 @are_valid.register(emissions.Normal)
 def _are_valid_normal(prior, numbers):
-    low, high = (-family.LARGEST_VALUE, 0.0, 0.0, -1e18), (family.LARGEST_VALUE, 1e150, family.LARGEST_COUNT, 1e18)
+    low, high = (-1e45, 0.0, 0.0, -1e50), (1e45, 1e150, 1e45, 1e50)  # priors have numbers up to 1e40
     return bool(((numbers >= low) & (numbers <= high)).all())

@@ -187,13 +187,15 @@ def _fields(channels: int, numbers: int, floats: int) -> dict[str, Field]:
     histograms, sums = histogram.fields(channels, HISTOGRAMS)
     jumps, jump_sums = histogram.fields()
     unlimited = np.flatnonzero(_NUMBERS_LOW[:numbers] == -np.inf).tolist()
-    valid_numbers = columns(_NUMBERS_LOW[:numbers], _NUMBERS_HIGH[:numbers], nan=unlimited)
+    # denormal statistics can have a score that is nan, which ``_return_period`` and ``_keep_peak`` pass over
+    scores = [*range(_PEAK_AT, _PEAK_TIME_AT), *range(_PERIOD_AT, _KINDS_AT)]
+    valid_numbers = columns(_NUMBERS_LOW[:numbers], _NUMBERS_HIGH[:numbers], nan=unlimited + scores)
     valid_floats = columns(_FLOATS_LOW[:floats], _FLOATS_HIGH[:floats])
     return {
         "numbers": Field(FLOAT, (channels, numbers), columns=valid_numbers),
         "histograms": histograms,
         "sums": sums,
-        "record": Field(SINGLE, (channels, LEVELS, _SCORE_BINS), 0.0, 1e30),
+        "record": Field(SINGLE, (channels, LEVELS, _SCORE_BINS), 0.0),
         "periods": Field(FLOAT, (LEVELS,), 0.0),
         "kinds": Field(WHOLE, (LEVELS,), 0, _ALL_REASONS),
         "jumps": jumps,
