@@ -174,6 +174,41 @@ def test_fuzzed_snapshots_are_refused_or_work():
     assert outcomes == {fuzz_snapshots.REFUSED, fuzz_snapshots.ACCEPTED}
 
 
+# Snapshots of real runs pass, however odd the stream
+
+
+def _odd_streams(length):
+    rng = np.random.default_rng(5)
+    y = rng.normal(size=length) + np.repeat([0.0, 8.0], length // 2)
+    yield "extremes", rng.choice([1.7e308, -1.7e308, 0.0, 1.0, np.nan], length)
+    yield "outliers", np.where(rng.random(length) < 0.1, 1e300 * y, y)
+    yield "denormal", rng.choice([0.0, 5e-324, 1e-310, 1e-300], length)
+    yield "missing", np.where(rng.random(length) < 0.9, np.nan, y)
+    yield "still", np.repeat(y[: length // 70 + 1], 70)[:length]
+    yield "binary", (rng.random(length) < 0.05).astype(float)
+    yield "gap", np.concatenate([y[: length // 3], np.full(length - 2 * (length // 3), np.nan), y[: length // 3]])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        hs.OnlineDetector,
+        lambda: hs.OnlineDetector(max_hypotheses=2, lag=8),
+        lambda: hs.OnlineDetector(max_hypotheses=3, lag=9, outliers=0.0, keep=1, warm_up=3),
+        fuzz_snapshots.RECURRING["ied, moves"].make,
+    ],
+    ids=["auto", "two hypotheses", "no outliers", "ied"],
+)
+def test_snapshots_of_odd_streams_are_accepted(make):
+    for name, y in _odd_streams(420):
+        detector = make()
+        for first in range(0, len(y), 35):
+            detector.update_many(y[first : first + 35])
+            data = detector.snapshot()
+            detector = hs.OnlineDetector.restore(data)
+            assert detector.snapshot() == data, name
+
+
 # Seasonal profiles
 
 

@@ -74,7 +74,7 @@ class Autoregressive(_Prior):
 
 # where the statistics keep what
 _POSITION, _COUNT, _SCALE, _LOG_SHRINKAGE, _MEAN = range(5)
-_LARGEST_COEFFICIENT = 1e50
+_LARGEST_COEFFICIENT, _LARGEST_SCALE = 1e60, 1e190  # of valid statistics: lags of 1e30 are possible
 
 
 @kernel
@@ -246,7 +246,7 @@ def _channels(prior):
 def _are_valid(prior, stats):
     return (
         family.within(stats[:, :_SCALE], 0.0, family.LARGEST_COUNT)
-        and family.within(stats[:, _SCALE], 1e-110, family.LARGEST_SQUARES)
+        and family.within(stats[:, _SCALE], 1e-110, _LARGEST_SCALE)
         and family.within(stats[:, _LOG_SHRINKAGE:], -_LARGEST_COEFFICIENT, _LARGEST_COEFFICIENT)
     )
 
