@@ -80,6 +80,8 @@ def _facts(model: Model) -> tuple[Any, ...]:
 
 def decode_model(data: dict[str, Any]) -> Model:
     """What ``encode_model`` was given."""
+    if data["preset"] not in _PRESETS:
+        raise ValueError(f"there is no preset {data['preset']!r}")
     arguments = {name: decode(value) for name, value in data["arguments"].items()}
     model: Model = getattr(presets, data["preset"])(**arguments)
     return model

@@ -26,6 +26,7 @@ from ishsmm_stream._jit import kernel
 from ishsmm_stream.model.emissions import Normal
 from ishsmm_stream.online import _vectorised as vectorised
 from ishsmm_stream.online import lattice, predictors
+from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, Field, check, columns, require
 
 _DIMENSION = 3
 ABSURD = 1e5  # a move between two readings, in units of the standardised stream
@@ -497,6 +498,49 @@ def _pack(emission, memory, count):
         "common": memory.common[:INLIER, :count],
         "stream": memory.stream[:VALUE],
     }
+
+
+# What is valid in the rows of a snapshot. The limits keep squares and products of two rows far from overflow.
+_LARGEST, _LARGEST_SQUARE, _SMALLEST = 1e70, 1e130, 1e-110
+_ROW_LIMITS = {
+    **dict.fromkeys((CENTRE, *range(MEAN, SHAPE)), (-_LARGEST, _LARGEST)),
+    SHAPE: (_SMALLEST, 1e41),
+    SCALE: (_SMALLEST, _LARGEST_SQUARE),
+    SHARE: (0.0, 1.001),
+    POOLED_SHAPE: (0.0, 1e41),
+    POOLED_SCALE: (0.0, _LARGEST_SQUARE),
+    ENDED: (0.0, 1e16),
+}
+_VALID_ROWS = columns(*np.array([_ROW_LIMITS[row] for row in _KEPT_ROWS]).T)
+_VALID_COMMON = columns([0.0, 0.0, -_LARGEST, 0.0], [LARGEST_COUNT, LARGEST_COUNT, _LARGEST, _LARGEST])
+_READING = 1e31  # readings are cut at 1e30, or at 1e12 standard deviations
+_STREAM_LOW = [0.0, -_READING, 0.0, lattice.CONTINUOUS, -_READING]
+_STREAM_HIGH = [LARGEST_COUNT, _READING, LARGEST_COUNT, _READING, _READING]
+_VALID_STREAM = {
+    3: columns(_STREAM_LOW[:3], _STREAM_HIGH[:3]),  # of earlier sets of constants
+    VALUE: columns(_STREAM_LOW, _STREAM_HIGH, nan=[READING]),
+}
+
+
+@predictors.check_packed.register(Adaptive)
+def _check_packed(emission, count, arrays):
+    families, numbers = len(emission.weights), len(arrays["stream"]) if arrays["stream"].ndim else 0
+    require(numbers in _VALID_STREAM, "the stream has all of its numbers")
+    fields = {
+        "table": Field(FLOAT, (families, len(_KEPT_ROWS), count), columns=_VALID_ROWS, by_row=True),
+        "common": Field(FLOAT, (INLIER, count), columns=_VALID_COMMON, by_row=True),
+        "stream": Field(FLOAT, (numbers,), columns=_VALID_STREAM[numbers]),
+    }
+    check(arrays, fields)
+    if emission.outliers == 0.0:  # no likelihood may be 0 then
+        shares = arrays["table"][:, _KEPT_ROWS.index(SHARE)]
+        require((shares.sum(axis=0) > 1e-6).all(), "every hypothesis has families to choose from")
+    return set(fields)
+
+
+@predictors.memory_bytes.register(Adaptive)
+def _memory_bytes(emission, cap):
+    return 8 * cap * (len(emission.weights) * _ROWS + _COMMON_ROWS + 2)
 
 
 @predictors.unpack.register(Adaptive)

@@ -19,6 +19,7 @@ from ishsmm_stream import _checks
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online import rarity
 from ishsmm_stream.online.results import Event
+from ishsmm_stream.online.validation import FLOAT, WHOLE, Field, check, require
 
 RAISED, RELOCATED, CONFIRMED, RETRACTED = 0, 1, 2, 3
 KINDS = ("raised", "relocated", "confirmed", "retracted", "alarm", "cleared")
@@ -146,6 +147,14 @@ class Watch(NamedTuple):
 
     places: np.ndarray  # (7,) int64
     amounts: np.ndarray  # (2,) float64
+
+
+def check_watch(arrays: dict[str, np.ndarray], time: int, announced: int) -> None:
+    """Raise SnapshotError unless a snapshot's watch can be that of a stream of ``time`` readings; ``announced``:
+    changes that are remembered."""
+    check(arrays, {"places": Field(WHOLE, (7,), 0, time), "amounts_watched": Field(FLOAT, (2,), nan=True)})
+    status = arrays["places"][STATUS]
+    require(status == IDLE or (status <= SETTLING and announced), "a change that is followed was announced")
 
 
 def make_watch() -> Watch:

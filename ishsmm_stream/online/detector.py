@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import threading
 import warnings
 from collections import deque
 from collections.abc import Hashable
@@ -17,8 +18,21 @@ from ishsmm_stream.model.emissions import Autoregressive, Categorical, Mixed, Mu
 from ishsmm_stream.model.emissions import family as emission_family
 from ishsmm_stream.model.presets import Model
 from ishsmm_stream.model.priors import Beta
-from ishsmm_stream.online import adaptive, alarms, episodes, hazard, rarity, smoothing, snapshot, week
+from ishsmm_stream.online import (
+    adaptive,
+    alarms,
+    episodes,
+    hazard,
+    left_to_right,
+    rarity,
+    recurring,
+    saved,
+    smoothing,
+    snapshot,
+    week,
+)
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
+from ishsmm_stream.online.in_use import alone
 from ishsmm_stream.online.left_to_right import LeftToRight, Taken, Window
 from ishsmm_stream.online.recurring import Recurring
 from ishsmm_stream.online.results import (
@@ -32,6 +46,7 @@ from ishsmm_stream.online.results import (
 )
 from ishsmm_stream.online.scaling import Scaling
 from ishsmm_stream.online.stillness import REPEATS, Stillness
+from ishsmm_stream.online.validation import LARGEST_STATE, refuse_others, require
 
 AUTO = "auto"
 # Rows that one call of the compiled loop takes: bounds its buffers.
@@ -70,6 +85,9 @@ class OnlineDetector:
     that are held side by side (no state returns). ``chains``: weighted chains, rejuvenated over the lag every
     ``move_every`` observations, 0: never (states recur).
     ``keep``: settled change points, announced changes and alarms that are remembered.
+
+    Use a detector from one thread at a time: a call that finds another thread inside the same detector raises
+    RuntimeError. Different detectors can be used from different threads.
 
     >>> import numpy as np
     >>> detector = OnlineDetector()
@@ -128,6 +146,14 @@ class OnlineDetector:
         self._time = 0
         self._log_first = 0.0  # the engine's ln p of the first values
         self._counted = 0  # values since then
+        self._lock = threading.RLock()  # held by the thread that is inside, see ``in_use``
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {name: value for name, value in self.__dict__.items() if name != "_lock"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        self.__dict__.update(state)
+        self._lock = threading.RLock()
 
     def _check_model(self) -> None:
         if isinstance(self.model, str):
@@ -157,6 +183,7 @@ class OnlineDetector:
                 f"prior='auto' standardises values, which emissions.{type(emission).__name__} cannot take; use 'model'"
             )
 
+    @alone
     def use_policy(self, alarm_policy: AlarmPolicy) -> None:
         """Announce changes and raise alarms by another policy from now on. What was inferred and announced stays."""
         self.threshold, self.alarm_policy = None, alarm_policy
@@ -180,6 +207,7 @@ class OnlineDetector:
         times = None if time is None else np.reshape(np.asarray(time), 1)
         return self.update_many(np.reshape(np.asanyarray(y), (1, -1)), times, zone)
 
+    @alone
     def update_many(self, values: Any, times: Any = None, zone: str = "UTC") -> list[Event]:
         """Take observations in, in order; the same as ``update`` one by one. Returns the events they caused.
 
@@ -196,6 +224,7 @@ class OnlineDetector:
             found += self._take(rows[first:last], stops=False, hour=int(hours[first]))[1]
         return found
 
+    @alone
     def update_to_event(self, values: Any) -> tuple[int, list[Event]]:
         """Take observations in up to the first that causes events; returns how many were taken, and those events.
 
@@ -295,6 +324,7 @@ class OnlineDetector:
             latest = self._announced[-1]
             self._announced[-1] = latest._replace(index=event.index, status=status or latest.status)
 
+    @alone
     def accept(self) -> list[Event]:
         """Make the present behaviour a habit: what goes on now is no longer unusual.
 
@@ -389,9 +419,14 @@ class OnlineDetector:
 
     def _emission(self, channels: int) -> Any:
         if isinstance(self.model, Model):
-            return adaptive.with_outliers(self.model.emission, self.outliers) if self.outliers else self.model.emission
+            return (
+                adaptive.with_outliers(self.model.emission, float(self.outliers))
+                if self.outliers
+                else self.model.emission
+            )
         if channels == 1:
-            return adaptive.automatic(adaptive.OUTLIERS if self.outliers is None else self.outliers, self._constants)
+            outliers = adaptive.OUTLIERS if self.outliers is None else float(self.outliers)
+            return adaptive.automatic(outliers, self._constants)
         identity = tuple(tuple(float(i == j) for j in range(channels)) for i in range(channels))
         return MultivariateNormal((0.0,) * channels, _LEVEL_WEIGHT, float(channels + 2), identity)
 
@@ -433,6 +468,7 @@ class OnlineDetector:
         return engine if engine is not None and engine.time else None
 
     @property
+    @alone
     def change_points(self) -> tuple[ChangePoint, ...]:
         """The change points as believed now: the settled ones, the last ``keep`` of them, then those still revised."""
         engine = self._view()
@@ -495,6 +531,7 @@ class OnlineDetector:
         return self._engine.effective_sample_size if isinstance(self._engine, Recurring) else None
 
     @property
+    @alone
     def n_states(self) -> int:
         """How many states there have been; where none returns, one more than the change points."""
         view = self._caught_up()
@@ -502,6 +539,7 @@ class OnlineDetector:
             return 0
         return view._engine.n_states(view._settled_ever + len(view._engine.open_change_points()))
 
+    @alone
     def run_length(self, *quantiles: float) -> tuple[int, ...]:
         """Quantiles of the number of observations in the current segment; 5%, 50% and 95% unless told otherwise."""
         asked = [_checks.number("quantile", q) for q in quantiles or (0.05, 0.5, 0.95)]
@@ -510,6 +548,7 @@ class OnlineDetector:
         engine = self._view()
         return (0,) * len(asked) if engine is None else engine.starts().run_length(engine.time, asked)
 
+    @alone
     def change_probability(self, last: int) -> float:
         """P(the current segment began within the ``last`` observations); the stream's own beginning is no change."""
         _checks.whole("last", last, 1)
@@ -517,6 +556,7 @@ class OnlineDetector:
         return 0.0 if engine is None else engine.starts().between(max(engine.time - last, 1))
 
     @property
+    @alone
     def state(self) -> StateEstimate | None:
         """The state that the stream is in; None before the first observation."""
         view = self._caught_up()
@@ -525,6 +565,7 @@ class OnlineDetector:
         found = view._engine.state(list(view.change_points), lambda: view._generator(_STATE))
         return found._replace(parameters=view._in_units(found.parameters))
 
+    @alone
     def forecast(self, h: int = 1) -> Forecast:
         """What the next ``h`` observations will be: mean, median, 5% and 95% quantiles of each."""
         _checks.whole("h", h, 1)
@@ -560,6 +601,7 @@ class OnlineDetector:
 
     # Snapshots
 
+    @alone
     def snapshot(self) -> bytes:
         """Everything as bytes: ``restore`` goes on from them as if nothing had happened."""
         header = {"settings": self._settings(), "time": self._time, "channels": self._recent.shape[1]}
@@ -585,16 +627,33 @@ class OnlineDetector:
 
     @classmethod
     def restore(cls, data: bytes) -> OnlineDetector:
-        """The detector of which ``data`` is a snapshot. SnapshotError where they are anything else."""
+        """Return the detector of which ``data`` is a snapshot. Raises SnapshotError if they are anything else.
+
+        All shapes, ranges and relations that compiled code relies on are checked, so that no bytes crash it. The
+        checksum finds accidents. It does not stop somebody who writes other valid numbers: keep snapshots where only
+        you can write.
+        """
         header, arrays = snapshot.read(data)
         try:
-            return cls._from_snapshot(header, arrays)
-        except (KeyError, TypeError, ValueError) as error:
+            with np.errstate(all="ignore"):
+                return cls._from_snapshot(header, arrays)
+        except snapshot.SnapshotError:
+            raise
+        except (
+            ArithmeticError,
+            AttributeError,
+            LookupError,
+            MemoryError,
+            RecursionError,
+            TypeError,
+            ValueError,
+        ) as error:
             raise snapshot.SnapshotError(f"the snapshot is not one of an OnlineDetector: {error!r}") from error
 
     @classmethod
     def _from_snapshot(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> OnlineDetector:
-        settings = header["settings"]
+        saved.check_header(header)
+        settings = dict(header["settings"])
         model = settings.pop("model")
         policy = settings.pop("alarm_policy")
         prior = settings.pop("hazard")
@@ -610,31 +669,75 @@ class OnlineDetector:
         detector._time = header["time"]
         detector._log_first, detector._counted = header["log_first"], header["counted"]
         detector._settled_ever = header["settled"]
-        detector._watch = Watch(arrays["places"], arrays["amounts_watched"])
         detector._announced.extend(AnnouncedChange(*change) for change in header["alarms"])
         detector._unusual.extend(
             Episode(number, raised, cleared, period, tuple(reasons), change)
             for number, raised, cleared, period, reasons, change in header.get("unusual", ())
         )
+        saved.check_lists(header, arrays, detector.keep)
+        alarms.check_watch(arrays, detector._time, len(detector._announced))
+        detector._watch = Watch(arrays["places"], arrays["amounts_watched"])
         detector._settled.extend(smoothing.change_point(row) for row in arrays["settled"])
         engine_arrays = {
             name.removeprefix("engine."): array for name, array in arrays.items() if name.startswith("engine.")
         }
         if engine_arrays:
-            detector._prepare(header["channels"])
-            assert detector._engine is not None
-            detector._engine.load(engine_arrays)
-            if "rarity.numbers" in arrays:  # snapshots from before there was rarity go on without a record
-                rarity.unpack(detector._engine.tracker, arrays)
-                detector._set_budget()
-            detector._recent = arrays["recent"]
-            detector._stillness.go_on(arrays["latest"], header["repeats"])
-        if detector._scaling is not None:
-            detector._scaling.is_warm = header["is_warm"]
-            detector._scaling.location = arrays["location"]
-            detector._scaling.scale = arrays["units"]
-            detector._scaling.held = arrays["held"]
+            detector._load_engine(engine_arrays, header, arrays)
+        else:
+            require(detector._time == 0, "a stream that has begun has an engine")
+            detector._check_engine(header["channels"], None)
+            saved.check_rows(arrays, 1, 0)
+            refuse_others(arrays, saved.ARRAYS)
         return detector
+
+    def _check_engine(self, channels: int, arrays: dict[str, np.ndarray] | None) -> int:
+        """Raise SnapshotError unless a snapshot's arrays can be those of the engine, and its settings fit into memory.
+
+        Returns the engine's time. Makes the engine if there are arrays.
+        """
+        # "auto" has a matrix for each hypothesis of several channels
+        require(8 * self.max_hypotheses * channels**2 <= LARGEST_STATE, f"there cannot be {channels} channels")
+        if isinstance(self.model, Model) and not self.model.is_renewal:
+            recurring.check_size(
+                self.model, arrays, size=self.chains, lag=self.lag, max_states=_MAX_STATES, move_every=self.move_every
+            )
+            if arrays is None:
+                return 0
+            self._prepare(channels)
+            assert isinstance(self._engine, Recurring)
+            return self._engine.check_arrays(arrays)
+        sizes = {"grid": hazard.GRID_SIZE if self.hazard or self.model == AUTO else 1, "parents": _PARENTS}
+        sizes |= {"cap": self.max_hypotheses, "lag": self.lag, "channels": channels}
+        if arrays is None:
+            left_to_right.check_size(self._emission(channels), **sizes)
+            return 0
+        engine_time = left_to_right.check_arrays(self._emission(channels), arrays, **sizes)
+        self._prepare(channels)
+        return engine_time
+
+    def _load_engine(
+        self, engine_arrays: dict[str, np.ndarray], header: dict[str, Any], arrays: dict[str, np.ndarray]
+    ) -> None:
+        """Make the engine and what goes with it from a snapshot, after a check of the arrays."""
+        channels = header["channels"]
+        engine_time = self._check_engine(channels, engine_arrays)
+        assert self._engine is not None
+        saved.check_rows(arrays, channels, min(self._look_back, engine_time))
+        held = 0
+        if self._scaling is not None:
+            self._scaling.load(arrays, header.get("is_warm"))
+            held = len(self._scaling.held)
+        require(self._time == engine_time + held, "the engine has seen all observations but those held back")
+        self._engine.load(engine_arrays)
+        known = saved.ARRAYS if self._scaling is None else saved.ALL_ARRAYS
+        others = [name for name in arrays if name not in known and not name.startswith("engine.")]
+        if others:  # snapshots from before there was rarity go on without a record
+            refuse_others(others, rarity.PACKED)
+            rarity.check_packed(arrays, channels, len(self._unusual))
+            rarity.unpack(self._engine.tracker, arrays)
+            self._set_budget()
+        self._recent = arrays["recent"]
+        self._stillness.go_on(arrays["latest"], header["repeats"])
 
     def _settings(self) -> dict[str, Any]:
         settings = {

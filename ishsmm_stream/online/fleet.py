@@ -12,6 +12,7 @@ import numpy as np
 from ishsmm_stream import _checks
 from ishsmm_stream.online import alarms, week
 from ishsmm_stream.online.detector import OnlineDetector
+from ishsmm_stream.online.in_use import all_alone
 from ishsmm_stream.online.left_to_right import LeftToRight, Taken, Window, extend_many
 from ishsmm_stream.online.results import Event
 
@@ -26,7 +27,8 @@ def update_fleet(
 ) -> list[list[Event]]:
     """Feed ``values[i]``, as ``update_many`` takes them, to ``detectors[i]``; returns each detector's events.
 
-    The same as a loop over ``update_many``, whatever the number of threads (default: one a processor).
+    The same as a loop over ``update_many``, whatever the number of threads (default: one a processor). Raises
+    RuntimeError if another thread is using one of the detectors; then none of them is changed.
 
     >>> first, second = update_fleet([OnlineDetector(), OnlineDetector()], [[1.0, 2.0], [3.0]])
     >>> first, second
@@ -68,6 +70,13 @@ def _update(
     if len(set(map(id, detectors))) < len(detectors):
         raise ValueError("detectors holds one of them twice; a stream has one detector")
     workers = _checks.whole("threads", threads if threads is not None else os.cpu_count() or 1, 1)
+    with all_alone(detectors):
+        return _advance(detectors, values, hours, stops, workers)
+
+
+def _advance(
+    detectors: Sequence[OnlineDetector], values: Sequence[Any], hours: Sequence[int], stops: bool, workers: int
+) -> list[tuple[int, list[Event]]]:
     found: list[Any] = [None] * len(detectors)
     together: dict[Hashable, list[_Job]] = {}
     alone: list[int] = []

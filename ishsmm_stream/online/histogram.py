@@ -12,6 +12,7 @@ import math
 import numpy as np
 
 from ishsmm_stream._jit import kernel
+from ishsmm_stream.online.validation import SINGLE, Field, columns
 
 BINS = 56  # four per octave
 NO_BIN = -(1 << 40)  # of the value 0
@@ -36,6 +37,20 @@ def make_sums(*shape: int) -> np.ndarray:
     sums = np.zeros((*shape, SUMS), dtype=np.float32)
     sums[..., [HIGHEST, CUT]] = -1.0
     return sums
+
+
+# A range that updates do not leave: weights may overflow, and the top bin may leave a range that moves up.
+_VALID_SUMS = columns(
+    [-5000.0, 0.0, 0.0, -1000.0, -1000.0],
+    [5000.0, np.inf, np.inf, BINS - 1.0, 1000.0],
+    whole=[BASE, HIGHEST, CUT],
+)
+
+
+def fields(*shape: int) -> tuple[Field, Field]:
+    """Return what the bins and the sums of histograms in a snapshot must be."""
+    bins = Field(SINGLE, (*shape, BINS), 0.0)
+    return bins, Field(SINGLE, (*shape, SUMS), columns=_VALID_SUMS)
 
 
 @kernel

@@ -29,6 +29,7 @@ from ishsmm_stream.online.results import ChangePoint, StateEstimate
 from ishsmm_stream.online.rooms import House, Room
 from ishsmm_stream.online.run_length import COUNT, DISCARDED, LOG_EVIDENCE, TIME
 from ishsmm_stream.online.start_posterior import StartPosterior
+from ishsmm_stream.online.validation import LARGEST_STATE, refuse_others, require
 
 # The most probable path is searched for change points to settle once in so many observations, in a short lag more
 # often: a change point is looked at while it is in the oldest quarter.
@@ -252,6 +253,25 @@ def _house(emission: Any, grid: int, cap: int, lag: int, parents: int, channels:
             rarity.make_tracker(channels),
         )
     )
+
+
+def check_size(emission: Any, *, grid: int, cap: int, lag: int, parents: int, channels: int) -> None:
+    """Raise SnapshotError unless an engine with these settings fits into memory."""
+    needed = run_length.state_bytes(grid, cap, lag, min(parents, cap)) + predictors.memory_bytes(emission, cap)
+    needed += rarity.tracker_bytes(channels)
+    require(needed <= LARGEST_STATE, f"its settings ask for {needed} bytes, at most {LARGEST_STATE} are made")
+
+
+def check_arrays(
+    emission: Any, arrays: dict[str, np.ndarray], *, grid: int, cap: int, lag: int, parents: int, channels: int
+) -> int:
+    """Raise SnapshotError unless ``arrays`` can be those of an engine with these settings. Returns its time."""
+    check_size(emission, grid=grid, cap=cap, lag=lag, parents=parents, channels=channels)
+    run_length.check_packed(arrays, grid, cap, lag, min(parents, cap))
+    time, count = arrays["clock"][[TIME, COUNT]].tolist()
+    names = predictors.check_packed(emission, count, arrays)
+    refuse_others(arrays, run_length.PACKED | names)
+    return time
 
 
 class LeftToRight:

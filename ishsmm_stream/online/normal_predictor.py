@@ -11,8 +11,10 @@ import numpy as np
 from ishsmm_stream._jit import kernel
 from ishsmm_stream._special import log_gamma
 from ishsmm_stream.model.emissions import Normal
+from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.online import _vectorised as vectorised
 from ishsmm_stream.online import predictors
+from ishsmm_stream.online.validation import FLOAT, Field, check, columns
 
 _COUNT, _MEAN, _SQUARES, _SHAPE, _RATIO = range(5)
 _STATS = 3  # the rows that are the family's statistics; the others are room for one step
@@ -125,6 +127,23 @@ def _pack(emission, memory, count):
 @predictors.unpack.register(Normal)
 def _unpack(emission, memory, count, arrays):
     memory.columns[:_STATS, :count] = arrays["columns"]
+
+
+_VALID = columns(
+    [0.0, -emissions.LARGEST_VALUE, 0.0],
+    [emissions.LARGEST_COUNT, emissions.LARGEST_VALUE, emissions.LARGEST_SQUARES],
+)
+
+
+@predictors.check_packed.register(Normal)
+def _check_packed(emission, count, arrays):
+    check(arrays, {"columns": Field(FLOAT, (_STATS, count), columns=_VALID, by_row=True)})
+    return {"columns"}
+
+
+@predictors.memory_bytes.register(Normal)
+def _memory_bytes(emission, cap):
+    return 8 * (7 * cap + _TABLE)
 
 
 def statistics(memory: NormalMemory) -> np.ndarray:

@@ -13,6 +13,7 @@ import numpy as np
 from ishsmm_stream._jit import by_family
 from ishsmm_stream.model import emissions
 from ishsmm_stream.model.emissions import autoregressive, family
+from ishsmm_stream.online.validation import FLOAT, Field, check, require
 
 CONJUGATE = (  # Normal has a faster predictor of its own
     emissions.MultivariateNormal,
@@ -73,6 +74,17 @@ def unpack(emission, memory, count, arrays):
     """Fill a new memory with what ``pack`` made. Plain Python."""
 
 
+@by_family
+def check_packed(emission, count, arrays):
+    """Raise SnapshotError unless ``arrays`` can be what ``pack`` made of ``count`` hypotheses. Returns the names of the
+    arrays. Plain Python."""
+
+
+@by_family
+def memory_bytes(emission, cap):
+    """How much memory ``make_memory`` takes. Plain Python."""
+
+
 class Conjugate(NamedTuple):
     """The memory of a conjugate family."""
 
@@ -122,6 +134,16 @@ def _unpack(emission, memory, count, arrays):
     memory.stats[:count] = arrays["stats"]
 
 
+def _check_packed(emission, count, arrays):
+    check(arrays, {"stats": Field(FLOAT, (count, family.stats_size(emission)))})
+    require(family.are_valid(emission, arrays["stats"]), "statistics are those of possible data")
+    return {"stats"}
+
+
+def _memory_bytes(emission, cap):
+    return 8 * cap * family.stats_size(emission)
+
+
 for _family in CONJUGATE:
     make_memory.register(_family)(_make_memory)
     at.register(_family)(_at)
@@ -133,6 +155,8 @@ for _family in CONJUGATE:
     level_and_noise.register(_family)(_level_and_noise)
     pack.register(_family)(_pack)
     unpack.register(_family)(_unpack)
+    check_packed.register(_family)(_check_packed)
+    memory_bytes.register(_family)(_memory_bytes)
 
 
 @learn.register(emissions.Autoregressive, owning=True)

@@ -39,6 +39,15 @@ def log_predictive(prior, stats, numbers, y, t):
     """``family.log_predictive`` from statistics for which ``numbers`` were prepared."""
 
 
+@by_family
+def are_valid(prior, numbers):
+    """Whether each row of ``numbers`` can be what ``prepare`` wrote, or was not written yet. Plain Python."""
+
+
+def _anything(prior, numbers):
+    return True
+
+
 def _nothing_to_prepare(prior):
     return 1  # so that arrays are never empty
 
@@ -55,6 +64,7 @@ for _family in _UNPREPARED:
     prepared_size.register(_family)(_nothing_to_prepare)
     prepare.register(_family)(_leave)
     log_predictive.register(_family)(_from_stats)
+    are_valid.register(_family)(_anything)
 
 
 # Normal: a Student-t, ln t(y) = constant - half ln(1 + inverse (y - location)^2)
@@ -102,3 +112,9 @@ def _log_predictive_normal(prior, stats, numbers, y, t):
         return 0.0
     deviation = value - numbers[0]
     return numbers[3] - numbers[2] * math.log1p(deviation * deviation * numbers[1])
+
+
+@are_valid.register(emissions.Normal)
+def _are_valid_normal(prior, numbers):
+    low, high = (-1e45, 0.0, 0.0, -1e50), (1e45, 1e150, 1e45, 1e50)  # priors have numbers up to 1e40
+    return bool(((numbers >= low) & (numbers <= high)).all())

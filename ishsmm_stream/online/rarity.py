@@ -26,6 +26,7 @@ levels is the answer. All constants were chosen on the public series that docs/b
 
 from __future__ import annotations
 
+import functools
 import math
 from typing import NamedTuple
 
@@ -46,6 +47,7 @@ from ishsmm_stream.online.histogram import (
     surprise,
     upper_edge,
 )
+from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, SINGLE, WHOLE, Field, check, columns, require
 
 LEVELS = 3
 BLOCK = 32  # readings of a block of level 1, and blocks of level 1 in one of level 2
@@ -155,6 +157,59 @@ class Tracker(NamedTuple):
     floats: np.ndarray  # (FLOATS,)
 
 
+# What is valid in a snapshot. Averages of a stream of counts have no limits; the record and its times do.
+_LARGEST_SCORE = 100.0
+_ALL_REASONS = 2 ** len(REASONS) - 1
+_NUMBERS_LOW, _NUMBERS_HIGH = np.full(_STATISTIC_AT, -np.inf), np.full(_STATISTIC_AT, np.inf)
+for _first, _last, _low, _high in (
+    (_RUN, _RUN + 1, 0.0, LARGEST_COUNT),
+    (SEEN_AT, _PEAK_AT, 0.0, LARGEST_COUNT),
+    (_PEAK_AT, _PEAK_TIME_AT, -_LARGEST_SCORE, _LARGEST_SCORE),
+    (_PEAK_TIME_AT, _PERIOD_AT, 0.0, LARGEST_COUNT),
+    (_PERIOD_AT, _KINDS_AT, 0.0, np.inf),
+    (_KINDS_AT, _ACCEPTED_AT, 0.0, _ALL_REASONS),
+    (_ACCEPTED_AT, _LIMIT_AT, 0.0, LARGEST_COUNT),
+    (_BLOCKS_AT + _B_COUNT, _BLOCKS_AT + _B_COUNT + 1, 0.0, BLOCK),
+    (_BLOCKS_AT + _B_SIZE + _B_COUNT, _BLOCKS_AT + _B_SIZE + _B_COUNT + 1, 0.0, BLOCK),
+):
+    _NUMBERS_LOW[_first:_last], _NUMBERS_HIGH[_first:_last] = _low, _high
+_LEAST_NUMBERS = _ACCEPTED_AT  # in earlier snapshots
+_VALID_INTS = columns(
+    [-1 if place == BEHIND else 0 for place in range(INTS)],
+    [{OPEN: 2, LATCHED: 2**LEVELS - 1}.get(place, LARGEST_COUNT) for place in range(INTS)],
+)
+_FLOATS_LOW, _FLOATS_HIGH = [0.0, 0.0, 0.0, 0.0, week.NO_HOUR], [np.inf, np.inf, _ALL_REASONS, np.inf, 167.0]
+_LEAST_FLOATS = KINDS + 1
+
+
+@functools.lru_cache(maxsize=64)
+def _fields(channels: int, numbers: int, floats: int) -> dict[str, Field]:
+    histograms, sums = histogram.fields(channels, HISTOGRAMS)
+    jumps, jump_sums = histogram.fields()
+    unlimited = np.flatnonzero(_NUMBERS_LOW[:numbers] == -np.inf).tolist()
+    # denormal statistics can have a score that is nan, which ``_return_period`` and ``_keep_peak`` pass over
+    scores = [*range(_PEAK_AT, _PEAK_TIME_AT), *range(_PERIOD_AT, _KINDS_AT)]
+    valid_numbers = columns(_NUMBERS_LOW[:numbers], _NUMBERS_HIGH[:numbers], nan=unlimited + scores)
+    valid_floats = columns(_FLOATS_LOW[:floats], _FLOATS_HIGH[:floats])
+    return {
+        "numbers": Field(FLOAT, (channels, numbers), columns=valid_numbers),
+        "histograms": histograms,
+        "sums": sums,
+        "record": Field(SINGLE, (channels, LEVELS, _SCORE_BINS), 0.0),
+        "periods": Field(FLOAT, (LEVELS,), 0.0),
+        "kinds": Field(WHOLE, (LEVELS,), 0, _ALL_REASONS),
+        "jumps": jumps,
+        "jump_sums": jump_sums,
+        "ints": Field(WHOLE, (INTS,), columns=_VALID_INTS),
+        "floats": Field(FLOAT, (floats,), columns=valid_floats),
+    }
+
+
+def tracker_bytes(channels: int) -> int:
+    """Return how much memory a tracker takes."""
+    return channels * (8 * NUMBERS + 4 * HISTOGRAMS * (BINS + 5) + 4 * LEVELS * _SCORE_BINS + 4 * week.PROFILE)
+
+
 def make_tracker(channels: int) -> Tracker:
     """Return a tracker that has seen nothing."""
     tracker = Tracker(
@@ -202,7 +257,7 @@ def slot_view(trackers, slot):
 @kernel
 def _return_period(ladder, record, score, recorded, seen):
     """Return T of a score, in steps of its level."""
-    if score < _LEAST_SCORE:
+    if not score >= _LEAST_SCORE:  # nan too: it has no place in the record
         return 0.0
     place = min(int((score - _SCORE_FROM) / _SCORE_WIDTH), _SCORE_BINS - 1)
     higher = 0.0
@@ -543,3 +598,19 @@ def unpack(tracker: Tracker, arrays: dict[str, np.ndarray]) -> None:
             array[..., : saved.shape[-1]] = saved  # and fewer numbers
         else:
             array[...] = saved
+
+
+PACKED = {f"rarity.{name}" for name in Tracker._fields}
+
+
+def check_packed(arrays: dict[str, np.ndarray], channels: int, remembered: int) -> None:
+    """Raise SnapshotError unless ``arrays`` can be what ``pack`` made, its names prefixed with "rarity.".
+
+    ``remembered``: alarms that the detector remembers.
+    """
+    numbers, floats = ((arrays[f"rarity.{name}"].shape or (0,))[-1] for name in ("numbers", "floats"))
+    require(_LEAST_NUMBERS <= numbers <= _STATISTIC_AT and _LEAST_FLOATS <= floats <= FLOATS, "rarity has its numbers")
+    check(arrays, _fields(channels, numbers, floats), "rarity.")
+    require(arrays["rarity.ints"][OPEN] != 1 or remembered, "an open alarm is remembered")
+    if "rarity.hours" in arrays or "rarity.profile" in arrays:  # earlier snapshots have no usual week
+        check(arrays, week.fields(channels), "rarity.")

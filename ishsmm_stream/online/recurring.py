@@ -12,15 +12,28 @@ from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model
 from ishsmm_stream.online import alarms, beliefs, rarity, smoothing
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
-from ishsmm_stream.online.chains import CACHES, TIME, make_chains, make_plan
+from ishsmm_stream.online.chains import CACHES, TIME, Chains, check_arrays, make_chains, make_plan, state_bytes
 from ishsmm_stream.online.particle_filter import advance
 from ishsmm_stream.online.results import ChangePoint, StateEstimate
 from ishsmm_stream.online.start_posterior import StartPosterior
 from ishsmm_stream.online.transitions import fill_log_row
+from ishsmm_stream.online.validation import LARGEST_STATE, WHOLE, Field, check, refuse_others, require
 
 # Change points are settled, where they are due, once in so many observations.
 SETTLE_EVERY = 16
 _MOST_PATHS = 500  # of a forecast: each is simulated step by step
+
+
+def check_size(
+    model: Model, arrays: dict[str, np.ndarray] | None, *, size: int, lag: int, max_states: int, move_every: int
+) -> None:
+    """Raise SnapshotError unless an engine with these settings fits the arrays of a snapshot, and into memory."""
+    if arrays is not None:
+        recent = lag + move_every + 1
+        require(arrays["recent_uid"].shape == (size, recent), "chains and lag are those of the settings")
+    needed = state_bytes(model, size=size, lag=lag, max_states=max_states, move_every=move_every)
+    needed += rarity.tracker_bytes(emissions.channels(model.emission))
+    require(needed <= LARGEST_STATE, f"its settings ask for {needed} bytes, at most {LARGEST_STATE} are made")
 
 
 class Recurring:
@@ -195,6 +208,14 @@ class Recurring:
         """Everything that the next observation depends on, by name."""
         kept = {name: array for name, array in self.chains._asdict().items() if name not in CACHES}
         return {"considered": self.considered, **kept}
+
+    def check_arrays(self, arrays: dict[str, np.ndarray]) -> int:
+        """Raise SnapshotError unless ``arrays`` can be those of an engine with these settings. Returns its time."""
+        time = check_arrays(self.plan, self.chains, arrays)
+        check(arrays, {"considered": Field(WHOLE, (1,), 0, time)})
+        refuse_others(arrays, {"considered", *Chains._fields})
+        require(bool((arrays["seed"] == self.chains.seed).all()), "the seed is that of the settings")
+        return time
 
     def load(self, arrays: dict[str, np.ndarray]) -> None:
         """Become what ``arrays`` describe."""

@@ -28,6 +28,7 @@ from ishsmm_stream._jit import kernel, owning_kernel
 from ishsmm_stream._special import assign
 from ishsmm_stream.online import hazard as hazards
 from ishsmm_stream.online import predictors
+from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, SHORT, SINGLE, WHOLE, Field, check, columns, require
 
 TIME, COUNT, CONSIDERED, SLOTS_USED, LAST_READING, GAP_BEGAN, GAP_ENDED = range(7)
 LOG_EVIDENCE, DISCARDED = range(2)
@@ -59,6 +60,41 @@ class RunLength(NamedTuple):
     parent_count: np.ndarray  # (lag,) int32
     parent_slot: np.ndarray  # (lag, parents) int32
     parent_share: np.ndarray  # (lag, parents) float32
+
+
+def state_bytes(grid: int, cap: int, lag: int, parents: int) -> int:
+    """Return how much memory a filter takes."""
+    return cap * (8 * grid + 28) + 2 * (lag + cap) * (4 * grid + 24) + lag * (12 + 8 * parents)
+
+
+@functools.lru_cache(maxsize=64)
+def _clock_field(cap: int, lag: int) -> dict[str, Field]:
+    high = [LARGEST_COUNT, cap, LARGEST_COUNT, lag + cap, LARGEST_COUNT, LARGEST_COUNT, LARGEST_COUNT]
+    return {"clock": Field(WHOLE, (7,), columns=columns([0] * 7, high))}
+
+
+def _fields(
+    grid: int, parents: int, time: int, count: int, slots: int, records: int, recorded: int
+) -> dict[str, Field]:
+    """What a packed filter must be; ``recorded``: parents on record."""
+    last = time - 1
+    return {
+        "amounts": Field(FLOAT, (2,), nan=True),
+        "start": Field(WHOLE, (count,), 0, last),
+        "order": Field(WHOLE, (count,), 0, count - 1),
+        "mass": Field(FLOAT, (count, grid), 0.0, 1.001),
+        "slot": Field(SHORT, (count,), 0, slots - 1),
+        "slot_start": Field(WHOLE, (slots,), 0, last),
+        "slot_birth": Field(SINGLE, (slots, grid), 0.0, 1.001),
+        "slot_parent": Field(SHORT, (slots,), NOBODY, slots - 1),
+        "slot_before": Field(WHOLE, (slots,), NOBODY, last),
+        "slot_log": Field(SINGLE, (slots,), nan=True),
+        "record_slot": Field(SHORT, (records,), 0, slots - 1),
+        "record_reference": Field(SHORT, (records,), 0, grid - 1),
+        "parent_count": Field(SHORT, (records,), 0, parents),
+        "parent_slot": Field(SHORT, (recorded,), 0, slots - 1),
+        "parent_share": Field(SINGLE, (recorded,), 0.0, 1.001),
+    }
 
 
 class Work(NamedTuple):
@@ -423,6 +459,9 @@ _BY_SLOT = ("slot_start", "slot_birth", "slot_parent", "slot_before", "slot_log"
 _BY_RECORD = ("record_slot", "record_reference", "parent_count")
 
 
+PACKED = {"clock", "amounts", *_BY_HYPOTHESIS, *_BY_SLOT, *_BY_RECORD, "parent_slot", "parent_share"}
+
+
 def _sizes(filter: RunLength) -> dict[str, int]:
     """How much of each array is in use."""
     records = min(int(filter.clock[TIME]), len(filter.record_slot))
@@ -460,3 +499,74 @@ def unpack(filter: RunLength, arrays: dict[str, np.ndarray]) -> None:
     in_use = _parents_in_use(filter)
     filter.parent_slot[in_use] = arrays["parent_slot"]
     filter.parent_share[in_use] = arrays["parent_share"]
+
+
+# Snapshots from outside
+
+_CONTRADICTIONS = (
+    "",
+    "the hypotheses' starts ascend in their order",
+    "every hypothesis and every record refers to the slot of its start",
+    "slots ascend by their start",
+    "parents come before their children",
+    "slots from before the lag are no more than the hypotheses that there can be",
+    "masses add up to 1",
+    "the numbers of parents add up to the parents on record",
+)
+
+
+@kernel
+def _contradiction(
+    clock, cap, lag, start, order, mass, slot, slot_start, slot_parent, record_slot, parent_count, parent_slot
+):  # fmt: skip
+    """The number of the first relation that does not hold, 0 if all do. All indices are in range."""
+    time, count, slots = clock[TIME], clock[COUNT], clock[SLOTS_USED]
+    total = 0.0
+    for i in range(count):
+        if i > 0 and start[order[i]] <= start[order[i - 1]]:  # so ``order`` is a permutation too
+            return 1
+        if slot_start[slot[i]] != start[i]:
+            return 2
+        for g in range(mass.shape[1]):
+            total += mass[i, g]
+    for i in range(1, slots):
+        if slot_start[i] <= slot_start[i - 1]:
+            return 3
+    before = 0
+    for i in range(slots):
+        if slot_parent[i] >= i:
+            return 4
+        before += slot_start[i] < time - lag
+    if before > cap:
+        return 5
+    first = 0
+    for record in range(record_slot.shape[0]):
+        # the start that belongs to a record: the last one before ``time`` with this remainder
+        if slot_start[record_slot[record]] != time - 1 - (time - 1 - record) % lag:
+            return 2
+        if first + parent_count[record] > parent_slot.shape[0]:
+            return 7
+        for i in range(first, first + parent_count[record]):
+            if parent_slot[i] >= record_slot[record]:
+                return 4
+        first += parent_count[record]
+    if time > 0 and not 1e-6 < total < 1.001:
+        return 6
+    return 0 if first == parent_slot.shape[0] else 7
+
+
+def check_packed(arrays: dict[str, np.ndarray], grid: int, cap: int, lag: int, parents: int) -> None:
+    """Raise SnapshotError unless ``arrays`` can be what ``pack`` made of a filter of this size."""
+    check(arrays, _clock_field(cap, lag))
+    clock = arrays["clock"]
+    time, count, considered, slots, last_reading, gap_began, gap_ended = clock.tolist()
+    require((time > 0) == (count > 0) and count <= time, "there are hypotheses once there are observations")
+    require(max(considered, last_reading, gap_began, gap_ended) <= time, "nothing lies after the last observation")
+    records = min(time, lag)
+    recorded = len(arrays["parent_slot"]) if arrays["parent_slot"].ndim == 1 else 0
+    check(arrays, _fields(grid, parents, time, count, slots, records, recorded))
+    wrong = _contradiction(
+        clock, cap, lag, arrays["start"], arrays["order"], arrays["mass"], arrays["slot"], arrays["slot_start"],
+        arrays["slot_parent"], arrays["record_slot"], arrays["parent_count"], arrays["parent_slot"],
+    )  # fmt: skip
+    require(wrong == 0, _CONTRADICTIONS[wrong])

@@ -7,10 +7,12 @@ has the same standardised values as y.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ishsmm_stream._jit import kernel
+from ishsmm_stream.online.validation import FLOAT, Field, check, require
 
 # Standardised values are cut here: far beyond anything that could still say more.
 _LIMIT = 1e12
@@ -85,6 +87,20 @@ class Scaling:
         for channel in range(rows.shape[1]):
             self.location[channel], self.scale[channel] = location_and_scale(values[:, channel])
         self.is_warm = True
+
+    def load(self, arrays: dict[str, np.ndarray], is_warm: Any) -> None:
+        """Become what a snapshot describes. Raises SnapshotError if that cannot be."""
+        channels, held = len(self.location), arrays["held"]
+        fields = {
+            "location": Field(FLOAT, (channels,), -_LARGEST, _LARGEST),
+            "units": Field(FLOAT, (channels,), 0.0, _LARGEST),
+            "held": Field(FLOAT, (len(held) if held.ndim else 0, channels), -_LARGEST, _LARGEST, nan=True),
+        }
+        check(arrays, fields)
+        require(type(is_warm) is bool, "units are known or not")
+        require(len(held) < (1 if is_warm else _PATIENCE * self.warm_up), "rows are held until the units are known")
+        self.is_warm = is_warm
+        self.location, self.scale, self.held = arrays["location"], arrays["units"], held
 
     @property
     def log_scale(self) -> float:

@@ -17,11 +17,23 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from statistics import fmean, median
+from typing import Any
 
 import numpy as np
 
 from ishsmm_stream import _checks
 from ishsmm_stream.online import snapshot
+from ishsmm_stream.online.validation import (
+    FLOAT,
+    LARGEST_COUNT,
+    SINGLE,
+    Field,
+    check,
+    is_number,
+    is_whole,
+    refuse_others,
+    require,
+)
 
 REMEMBERED = 3  # deviations a bin
 _GAIN = 0.25
@@ -125,11 +137,17 @@ class SeasonalProfile:
 
     @classmethod
     def restore(cls, data: bytes) -> SeasonalProfile:
-        """The profile that a snapshot was taken of; it goes on as if nothing had happened."""
+        """Return the profile that a snapshot was taken of. Raises SnapshotError if the bytes are anything else."""
         header, arrays = snapshot.read(data)
         if header.get("kind") != _KIND:
             raise snapshot.SnapshotError("the snapshot is not one of a seasonal profile")
-        profile = cls(header["period"], header["bins"], header["channels"])
+        try:
+            _check(header, arrays)
+            profile = cls(header["period"], header["bins"], header["channels"])
+        except snapshot.SnapshotError:
+            raise
+        except (LookupError, TypeError, ValueError) as error:
+            raise snapshot.SnapshotError(f"the snapshot is not one of a seasonal profile: {error!r}") from error
         profile._first, profile._current = header["first"], header["current"]
         profile._count, profile._places = header["count"], header["places"]
         profile._centre = arrays["centre"].tolist()
@@ -140,6 +158,36 @@ class SeasonalProfile:
             channel.profile = arrays["profile"][i].tolist()
         profile._lines = profile._lines_of(profile._current % profile.bins)
         return profile
+
+
+_LARGEST, _LARGEST_SINGLE = 1e300, 1e37
+_MOST_BINS = 1 << 20  # of all channels
+
+
+def _check(header: dict[str, Any], arrays: dict[str, np.ndarray]) -> None:
+    """Raise SnapshotError unless header and arrays can be those of a profile."""
+    bins, channels, first, count = header["bins"], header["channels"], header["first"], header["count"]
+    require(is_whole(bins, 4) and is_whole(channels, 1) and bins * channels <= _MOST_BINS, "it has bins and channels")
+    require(is_number(header["period"]) and 1e-12 <= header["period"] <= 1e18, "it has a period")
+    require(is_whole(header["current"], -LARGEST_COUNT) and is_whole(count), "its bins are counted")
+    require(first is None or (is_whole(first, -LARGEST_COUNT) and first <= header["current"]), "it has a first bin")
+    require(is_number(header["places"]) and 0.0 <= header["places"] <= count, "readings lie in their bins")
+    sums = header["sums"]
+    require(type(sums) is list and len(sums) == channels, "every channel has sums")
+    require(all(type(own) is list and len(own) == 3 and all(map(is_number, own)) for own in sums), "sums are numbers")
+    require(
+        all(abs(own[0]) <= _LARGEST and abs(own[1]) <= _LARGEST and own[2] >= 0.0 for own in sums), "sums are finite"
+    )
+    unknown = Field(SINGLE, (channels, bins), -_LARGEST_SINGLE, _LARGEST_SINGLE, nan=True)
+    fields = {
+        "centre": Field(SINGLE, (bins,), 0.0, 1.0),
+        "window": Field(FLOAT, (channels, bins), -_LARGEST, _LARGEST, nan=True),
+        "scatter": unknown._replace(low=0.0, high=math.inf),
+        "profile": unknown,
+        "deviations": unknown._replace(shape=(channels, bins, REMEMBERED)),
+    }
+    check(arrays, fields)
+    refuse_others(arrays, set(fields))
 
 
 class _Channel:
@@ -212,6 +260,8 @@ class _Channel:
 def _rounded(number: float, bits: int) -> float:
     """``number`` to so many bits, all in a float of 32: what is remembered of every bin need not be more exact, and
     snapshots stay small. Infinite where it is too large."""
+    if not math.isfinite(number):
+        return number
     fraction, exponent = math.frexp(number)
     if not -120 < exponent < 120:
         return 0.0 if exponent <= -120 else math.copysign(math.inf, number)

@@ -35,7 +35,11 @@ _WORDS = (
     b'"engine.parent_share","<f4",[142]],["engine.table","<f8",[2,19,32]],["engine.common","<f8",[4,32]],['
     b'"engine.stream","<f8",[3]]]}'
 )
-_DTYPES = ("<f8", "<f4", "<i8", "<i4", "<i2", "|b1", "|u1", "<u8")
+_DTYPES = {name: np.dtype(name) for name in ("<f8", "<f4", "<i8", "<i4", "<i2", "|b1", "|u1", "<u8")}
+# Limits of what a snapshot may unpack to, in bytes: a few bytes of zlib can ask for gigabytes.
+_LARGEST_HEADER = 1 << 24
+_LARGEST_BODY = 1 << 29
+_MOST_ARRAYS = 1000
 
 
 class SnapshotError(ValueError):
@@ -68,9 +72,9 @@ def read(data: Any) -> tuple[dict[str, Any], dict[str, np.ndarray]]:
         raise SnapshotError(f"the snapshot is damaged or cut off: its {len(data)} bytes do not match their checksum")
     try:
         return _unpacked(rest, version)
-    except (zlib.error, struct.error, KeyError, TypeError, ValueError) as error:
-        if isinstance(error, SnapshotError):
-            raise
+    except SnapshotError:
+        raise
+    except (zlib.error, struct.error, KeyError, TypeError, ValueError, OverflowError, RecursionError) as error:
         raise SnapshotError(f"the snapshot's {len(data)} bytes hold something else: {error}") from error
 
 
@@ -78,19 +82,47 @@ def _unpacked(rest: bytes, version: int) -> tuple[dict[str, Any], dict[str, np.n
     (head_length,) = _LENGTH.unpack_from(rest)
     rest = rest[_LENGTH.size :]
     unpacking = zlib.decompressobj(zdict=_WORDS) if version > 1 else zlib.decompressobj()
-    described = json.loads(unpacking.decompress(rest[:head_length]))
-    body = zlib.decompress(rest[head_length:])
+    described = json.loads(_inflated(unpacking, rest[:head_length], _LARGEST_HEADER, "header"))
+    header, entries = described["header"], described["arrays"]
+    if not isinstance(header, dict) or not isinstance(entries, list) or len(entries) > _MOST_ARRAYS:
+        raise SnapshotError("the snapshot's header is not one of a snapshot")
+    sizes = [_size(name, dtype, shape) for name, dtype, shape in entries]
+    length = sum(sizes)
+    if length > _LARGEST_BODY:
+        raise SnapshotError(f"the snapshot asks for {length} bytes of arrays, at most {_LARGEST_BODY} are read")
+    body = _inflated(zlib.decompressobj(), rest[head_length:], length, "body")
+    if len(body) != length:
+        raise SnapshotError(f"the snapshot's arrays take {length} bytes, but it has {len(body)}")
     arrays: dict[str, np.ndarray] = {}
     offset = 0
-    for name, dtype, shape in described["arrays"]:
-        if dtype not in _DTYPES:
-            raise SnapshotError(f"the snapshot holds an array of type {dtype!r}, which no detector writes")
-        count = math.prod(shape)
-        width = np.dtype(dtype).itemsize
-        planes = np.frombuffer(body, np.uint8, count * width, offset).reshape(width, count)
-        arrays[name] = planes.T.copy(order="C").view(dtype).reshape(shape)
-        offset += count * width
-    return described["header"], arrays
+    for (name, dtype, shape), size in zip(entries, sizes, strict=True):
+        width = _DTYPES[dtype].itemsize
+        planes = np.frombuffer(body, np.uint8, size, offset).reshape(width, size // width)
+        arrays[name] = planes.T.copy(order="C").view(_DTYPES[dtype]).reshape(shape)
+        offset += size
+    if len(arrays) < len(entries):
+        raise SnapshotError("the snapshot holds two arrays of one name")
+    return header, arrays
+
+
+def _inflated(unpacking: Any, data: bytes, most: int, part: str) -> bytes:
+    """Return the unpacked ``data``, which must not be longer than ``most``."""
+    found: bytes = unpacking.decompress(data, most + 1)
+    if len(found) > most:
+        raise SnapshotError(f"the snapshot's {part} unpacks to more than {most} bytes")
+    if not unpacking.eof or unpacking.unused_data:
+        raise SnapshotError(f"the snapshot's {part} is cut off or too long")
+    return found
+
+
+def _size(name: Any, dtype: Any, shape: Any) -> int:
+    """Return how many bytes an array takes, after a check of what the header tells about it."""
+    if dtype not in _DTYPES:
+        raise SnapshotError(f"the snapshot holds an array of type {dtype!r}, which no detector writes")
+    size = math.prod(shape) * _DTYPES[dtype].itemsize
+    if type(size) is not int or size < 0 or type(name) is not str:
+        raise SnapshotError(f"the snapshot holds an array {name!r} of shape {shape!r}, which is none")
+    return size
 
 
 def _shuffled(array: np.ndarray) -> bytes:

@@ -19,6 +19,7 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 import numpy as np
 
 from ishsmm_stream._jit import kernel
+from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, SINGLE, Field, columns
 
 # 24 hours of the day, then stretches of four hours from Monday on.
 PROFILE = 24 + 42
@@ -34,6 +35,24 @@ _HOUR, _COUNT, _MEAN, _USUAL, _HOURS, _BASELINE, _DEVIATION, _FORESEEN, _AGREED,
 NUMBERS = 10
 NO_HOUR = -1
 _QUARTER = 900  # seconds: offsets from UTC change at quarters of an hour
+
+
+# What is valid in a snapshot. A stream of counts has no limit of its values, so that sums of squares may be infinite.
+_VALID = columns(
+    [0.0 if place in (_HOUR, _COUNT, _HOURS) else -np.inf for place in range(NUMBERS)],
+    [{_HOUR: _WEEK, _COUNT: LARGEST_COUNT, _HOURS: LARGEST_COUNT}.get(place, np.inf) for place in range(NUMBERS)],
+    nan=[_MEAN, _USUAL, *range(_BASELINE, NUMBERS)],
+    whole=[_HOUR],
+)
+
+
+@lru_cache(maxsize=16)
+def fields(channels: int) -> dict[str, Field]:
+    """Return what the usual week in a snapshot must be."""
+    return {
+        "profile": Field(SINGLE, (channels, PROFILE), nan=True),
+        "hours": Field(FLOAT, (channels, NUMBERS), columns=_VALID),
+    }
 
 
 def hours_of_week(times: Any, zone: str = "UTC") -> np.ndarray:

@@ -15,6 +15,7 @@ from ishsmm_stream.model.durations.family import LARGEST_COUNT, LOG_NEGLIGIBLE
 
 # q of a parameter does not fall below: F(d) = q is not negligible.
 SMALLEST_Q = 1e-130
+_LARGEST_DELAY = 10_000
 
 
 class _Prior(NamedTuple):
@@ -39,11 +40,13 @@ class DelayedGeometric(_Prior):
     __slots__ = ()
 
     def __new__(cls, a: float = 1.0, b: float = 1.0, max_delay: int = 30):
+        if _checks.whole("max_delay", max_delay, 0) > _LARGEST_DELAY:  # every prediction sums over the delays
+            raise ValueError(f"max_delay must be at most {_LARGEST_DELAY}, got {max_delay!r}")
         return super().__new__(
             cls,
             family.hyperparameter("a", a),
             family.hyperparameter("b", b),
-            _checks.whole("max_delay", max_delay, 0),
+            int(max_delay),
         )
 
 
@@ -184,6 +187,15 @@ def _draw(prior, params, rng):
 @family.draw_beyond.register(DelayedGeometric)
 def _draw_beyond(prior, params, lowest, rng):
     return max(int(params[0]), lowest) + _draw_geometric(params[1], rng)  # without memory beyond d
+
+
+@family.are_valid.register(DelayedGeometric)
+def _are_valid(prior, stats, time):
+    if not family.count_and_sum_are_valid(stats, time):
+        return False
+    count, total, shortest = stats.T
+    possible = (shortest >= 0.0) & (count * np.minimum(shortest, float(prior.max_delay)) <= total)
+    return bool(possible.all())
 
 
 @family.mean.register(DelayedGeometric)

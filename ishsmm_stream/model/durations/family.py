@@ -13,6 +13,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy as np
+
 from ishsmm_stream import _checks
 from ishsmm_stream._jit import by_family, kernel
 
@@ -88,6 +90,15 @@ def draw_beyond(prior, params, lowest, rng):
 
 
 @by_family
+def are_valid(prior, stats, time):
+    """Return whether each row of ``stats`` (n, size) can be statistics of segments of a stream of ``time`` readings.
+    Plain Python.
+
+    A snapshot comes from outside. Other functions of the family need not stay finite, or end, on other rows.
+    """
+
+
+@by_family
 def mean(prior, params):
     """The expected dwell r + 1 given lambda. Plain Python."""
 
@@ -95,6 +106,11 @@ def mean(prior, params):
 @by_family
 def parameter_names(prior):
     """Names of lambda's numbers as people read them. Plain Python."""
+
+
+def count_and_sum_are_valid(stats: np.ndarray, time: int) -> bool:
+    """Return whether entries 0 and 1 of each row are possible in a stream of ``time`` readings. Plain Python."""
+    return bool(((stats[:, :2] >= 0.0) & (stats[:, :2] <= time)).all())
 
 
 @kernel

@@ -98,6 +98,11 @@ def _draw_beyond(prior, params, lowest, rng):
     return max(int(params[0]), lowest)
 
 
+@family.are_valid.register(Fixed)
+def _are_valid(prior, stats, time):
+    return family.count_and_sum_are_valid(stats, time)
+
+
 @family.mean.register(Fixed)
 def _mean(prior, params):
     return params[0] + 1.0

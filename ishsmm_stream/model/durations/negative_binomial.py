@@ -374,6 +374,11 @@ def _draw_beyond(prior, params, lowest, rng):
     return int(min(r, float(LARGEST_COUNT)))
 
 
+@family.are_valid.register(NegativeBinomial)
+def _are_valid(prior, stats, time):
+    return family.count_and_sum_are_valid(stats, time) and bool((np.abs(stats[:, 2:]) <= 1e18).all())
+
+
 @family.mean.register(NegativeBinomial)
 def _mean(prior, params):
     return params[0] * params[1] / (1.0 - params[1]) + 1.0

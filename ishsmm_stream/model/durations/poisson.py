@@ -161,6 +161,11 @@ def _draw_beyond(prior, params, lowest, rng):
     return r
 
 
+@family.are_valid.register(Poisson)
+def _are_valid(prior, stats, time):
+    return family.count_and_sum_are_valid(stats, time)
+
+
 @family.mean.register(Poisson)
 def _mean(prior, params):
     return params[0] + 1.0

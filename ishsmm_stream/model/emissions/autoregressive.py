@@ -74,6 +74,7 @@ class Autoregressive(_Prior):
 
 # where the statistics keep what
 _POSITION, _COUNT, _SCALE, _LOG_SHRINKAGE, _MEAN = range(5)
+_LARGEST_COEFFICIENT, _LARGEST_SCALE = 1e60, 1e190  # of valid statistics: lags of 1e30 are possible
 
 
 @kernel
@@ -239,6 +240,15 @@ def _simulate(prior, params, rng, y, t, position):
 @family.channels.register(Autoregressive)
 def _channels(prior):
     return 1
+
+
+@family.are_valid.register(Autoregressive)
+def _are_valid(prior, stats):
+    return (
+        family.within(stats[:, :_SCALE], 0.0, family.LARGEST_COUNT)
+        and family.within(stats[:, _SCALE], 1e-110, _LARGEST_SCALE)
+        and family.within(stats[:, _LOG_SHRINKAGE:], -_LARGEST_COEFFICIENT, _LARGEST_COEFFICIENT)
+    )
 
 
 @family.check_data.register(Autoregressive)

@@ -138,6 +138,11 @@ def _channels(prior):
     return 1
 
 
+@family.are_valid.register(Categorical)
+def _are_valid(prior, stats):
+    return family.within(stats, 1e-300, 1e300)
+
+
 @family.check_data.register(Categorical)
 def _check_data(prior, y):
     family.require_channels(y, 1, "Categorical")

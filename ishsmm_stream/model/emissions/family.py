@@ -14,6 +14,9 @@ import numpy as np
 from ishsmm_stream import _checks
 from ishsmm_stream._jit import by_family, kernel, owning_kernel
 
+# Limits of valid statistics. Values are cut at 1e30 before they get here; sums of squares stay below the second limit.
+LARGEST_COUNT, LARGEST_VALUE, LARGEST_SQUARES = 2.0**53, 1e31, 1e80
+
 
 @by_family
 def stats_size(prior):
@@ -67,6 +70,14 @@ def channels(prior):
 
 
 @by_family
+def are_valid(prior, stats):
+    """Return whether each row of ``stats`` (n, size) can be statistics of data. Plain Python, not for kernels.
+
+    A snapshot comes from outside. Other functions of the family need not stay finite, or end, on other rows.
+    """
+
+
+@by_family
 def check_data(prior, y):
     """Raise ValueError where ``y`` cannot come from this family. Plain Python, not for kernels."""
 
@@ -91,6 +102,11 @@ def location(prior, params, y, t, position):
 def is_segment_local(prior):
     """Whether the density depends on the position inside a segment, so that only the exact ILR inference serves.
     Plain Python."""
+
+
+def within(numbers: np.ndarray, low: float, high: float) -> bool:
+    """Return whether all numbers are between two limits. NaN is not."""
+    return bool(((numbers >= low) & (numbers <= high)).all())
 
 
 @kernel

@@ -201,6 +201,19 @@ def _channels(prior):
     return family.channels(prior.families[0])
 
 
+@family.are_valid.register(Mixed)
+def _are_valid(prior, stats):
+    start = len(prior.weights)
+    if not (family.within(stats[:, :start], -np.inf, 1e300) and (stats[:, :start] > -1e300).any(axis=1).all()):
+        return False
+    for member in prior.families:
+        end = start + family.stats_size(member)
+        if not family.are_valid(member, stats[:, start:end]):
+            return False
+        start = end
+    return True
+
+
 @family.check_data.register(Mixed)
 def _check_data(prior, y):
     for member in prior.families:

@@ -281,6 +281,28 @@ def _channels(prior):
     return len(prior.centre)
 
 
+@family.are_valid.register(MultivariateNormal)
+def _are_valid(prior, stats):
+    channels = len(prior.centre)
+    largest = family.LARGEST_VALUE
+    if not (
+        family.within(stats[:, 0], 0.0, family.LARGEST_COUNT)
+        and family.within(stats[:, 1 : 1 + channels], -largest, largest)
+        and family.within(stats[:, 1 + channels :], -family.LARGEST_SQUARES, family.LARGEST_SQUARES)
+    ):
+        return False
+    scatter = np.tril(stats[:, 1 + channels :].reshape(-1, channels, channels))
+    diagonal = np.arange(channels)
+    if (scatter[:, diagonal, diagonal] < 0.0).any():
+        return False
+    scatter[:, diagonal, diagonal] *= 1.0 + 1e-6  # a singular matrix is valid, whatever the rounding
+    try:
+        np.linalg.cholesky(prior.psi + scatter)
+    except np.linalg.LinAlgError:
+        return False
+    return True
+
+
 @family.check_data.register(MultivariateNormal)
 def _check_data(prior, y):
     family.require_channels(y, len(prior.centre), "this MultivariateNormal")

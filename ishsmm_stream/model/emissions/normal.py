@@ -126,6 +126,15 @@ def _channels(prior):
     return 1
 
 
+@family.are_valid.register(Normal)
+def _are_valid(prior, stats):
+    return (
+        family.within(stats[:, 0], 0.0, family.LARGEST_COUNT)
+        and family.within(stats[:, 1], -family.LARGEST_VALUE, family.LARGEST_VALUE)
+        and family.within(stats[:, 2], 0.0, family.LARGEST_SQUARES)
+    )
+
+
 @family.check_data.register(Normal)
 def _check_data(prior, y):
     family.require_channels(y, 1, "Normal")

@@ -11,6 +11,8 @@ from ishsmm_stream import _checks
 from ishsmm_stream._special import draw_log_gamma, draw_poisson, log_gamma
 from ishsmm_stream.model.emissions import family
 
+_LARGEST_RATE = 2.0**60  # of a draw, which is an int64
+
 
 class _Prior(NamedTuple):
     shape: float
@@ -97,12 +99,17 @@ def _log_density(prior, params, y, t):
 
 @family.simulate.register(Poisson)
 def _simulate(prior, params, rng, y, t, position):
-    y[t, 0] = draw_poisson(rng, math.exp(params[0]))
+    y[t, 0] = draw_poisson(rng, min(math.exp(params[0]), _LARGEST_RATE))
 
 
 @family.channels.register(Poisson)
 def _channels(prior):
     return 1
+
+
+@family.are_valid.register(Poisson)
+def _are_valid(prior, stats):
+    return family.within(stats[:, 0], 0.0, family.LARGEST_COUNT) and family.within(stats[:, 1:], 0.0, 1e300)
 
 
 @family.check_data.register(Poisson)
