@@ -55,6 +55,11 @@ def report_to(file: IO[str] | None) -> None:
     _report = file
 
 
+def is_compiling() -> bool:
+    """Whether numba is compiling a kernel: a process that waits for it is not stuck."""
+    return _compiling.now > 0
+
+
 @contextmanager
 def deadline(seconds: float, what: str) -> Iterator[None]:
     """End the process when the block takes longer than ``seconds``, not counting kernels that are being compiled."""
@@ -70,7 +75,7 @@ def _watch(seconds: float, what: str, is_over: threading.Event) -> None:
     for _ in range(_MOST_COMPILING):
         if is_over.wait(seconds):
             return
-        if not _compiling.now:
+        if not is_compiling():
             break
         log.warning("%s has waited for the compiler for %.0f s: a kernel was not compiled at the start", what, seconds)
     _end(seconds, what)

@@ -266,7 +266,8 @@ class Worker:
 
     def is_alive(self) -> bool:
         """Whether cycles end."""
-        return time.monotonic() - self._last_cycle < self.settings.worker.watchdog_s
+        is_late = time.monotonic() - self._last_cycle >= self.settings.worker.watchdog_s
+        return not is_late or watchdog.is_compiling()
 
     def is_ready(self) -> bool:
         """Whether records are being worked off."""
