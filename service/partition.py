@@ -185,7 +185,7 @@ class Partition:
         self._saved: set[str] = set()  # sensors with a snapshot
         self._silent: set[str] = set()
         self._fresh: dict[str, str] = {}  # why sensors start afresh, where it is not their rule
-        self._to_report: set[str] = set()  # sensors that were set aside, of which no notice says so yet
+        self._to_report: set[str] = set()  # sensors that were set aside and not reported yet
         self._moved: set[str] = set()  # sensors whose state was read from a topic that is gone
         self._is_replaying = False
         self._deadlines: list[tuple[int, str]] = []
@@ -375,7 +375,7 @@ class Partition:
             self._note_time(track, reading.time)  # it counts from now on
         if sensor in self._moved:
             self._moved.discard(sensor)
-            why = "its topic was deleted and created again: its detector goes on with the new one's readings"
+            why = "its topic was deleted and created again: its detector continues with the readings of the new topic"
             notice = track.notice("topic_recreated", reading.time, why)
             outputs.append(Output("events", sensor.encode(), messages.encode(notice)))
             self._unsaved[sensor] = (record.offset, -math.inf)  # said once, as below

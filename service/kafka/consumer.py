@@ -49,8 +49,8 @@ class MemberReplaced(ConnectionProblem):
 
     def __init__(self, group: str) -> None:
         super().__init__(
-            f"another worker has joined group {group!r} under this one's instance id: it goes on, this one ends. Give "
-            "each worker a kafka.member of its own"
+            f"another worker has joined group {group!r} under this one's instance id: the newer worker continues, this "
+            "one ends. Give each worker its own kafka.member"
         )
 
 
