@@ -51,7 +51,7 @@ def run(folder, cause):
     config = configured(
         folder,
         source={"kinds": ["file"], "until_end": True, "file": {"path": str(folder / "readings.csv")}},
-        worker={"watchdog_s": 16.0},
+        worker={"watchdog_s": 6.0, "transaction_timeout_s": 5.0},
     )
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, cause, str(config)],

@@ -16,8 +16,15 @@ def level(sensor, first, count, mean, seed):
     return [(sensor, reading(sensor, i, draw.gauss(mean, 1.0))) for i in range(first, first + count)]
 
 
-@pytest.mark.parametrize("is_busy", [True, False], ids=["busy", "idle"])
-@pytest.mark.parametrize("delivery", ["exactly-once", "at-least-once"])
+@pytest.mark.parametrize(
+    ("delivery", "is_busy"),
+    [
+        ("exactly-once", True),
+        ("exactly-once", False),
+        pytest.param("at-least-once", True, marks=pytest.mark.long),
+        pytest.param("at-least-once", False, marks=pytest.mark.long),
+    ],
+)
 def test_the_newer_worker_stays_and_the_older_one_ends(service, is_busy, delivery):
     """A busy worker learns of it from its producer, an idle one from its consumer."""
     found = service(rules=SMALL_WINDOWS, kafka={"member": "one", "delivery": delivery})

@@ -142,6 +142,7 @@ def kafka_worker():
     server.close()
 
 
+@pytest.mark.long
 def test_alerts_on_what_happens_with_kafka_fire_and_resolve(tmp_path, kafka_worker):
     port, metrics = kafka_worker
     with scraping(tmp_path, port) as prometheus:
