@@ -55,7 +55,7 @@ def run(folder, cause):
     )
     return subprocess.run(
         [sys.executable, "-c", PROGRAM, cause, str(config)],
-        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=120, check=False,
+        env={**os.environ, "PYTHONPATH": str(ROOT)}, capture_output=True, text=True, timeout=300, check=False,
     )  # fmt: skip
 
 

@@ -163,7 +163,7 @@ def test_on_the_command_line(connection, settings, monkeypatch, capsys):
     assert told["partitions"][0]["problems"]
     assert told["sensors"] == [
         {
-            "sensor": "a", "partition": 0, "generation": 0, "accepted": 5, "index": 4, "inserted": 0, "earlier": 0,
-            "in_no_snapshot": 0, "forgotten": 0, "problem": None,
+            "sensor": "a", "partition": 0, "generation": 0, "accepted": 5, "index": 4, "inserted": 0,
+            "reordered": 0, "earlier": 0, "in_no_snapshot": 0, "forgotten": 0, "problem": None,
         }
     ]  # fmt: skip
