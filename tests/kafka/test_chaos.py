@@ -52,7 +52,7 @@ def test_bad_days_are_reported_and_change_nothing_else(tmp_path):
 
 def test_without_the_changelog_the_difference_is_found(tmp_path):
     """The comparison can fail: sensors that move forget what they have seen."""
-    report = chaos.run(tmp_path, ["leave", "kill"], seed=2, changelog=False)
+    report = chaos.run(tmp_path, ["leave", "kill", "leave", "kill"], seed=2, changelog=False)
     assert report.difference is not None
     assert "expected" in report.difference
     assert "seed 2" in str(report)
