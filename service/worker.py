@@ -266,7 +266,7 @@ class Worker:
         self._lags = {place: count + len(in_hand.get(place, ())) for place, count in unread.items()}
 
     def _take_in(self, records: Mapping[Place, Sequence[Record]], began: float) -> None:
-        if self._holdings.has_vanished and began - self._last_cycle < _STILL_MEMBER:
+        if self._holdings.has_vanished and time.monotonic() - self._last_cycle < _STILL_MEMBER:
             self._save_without_offsets()
         self._holdings.follow_assignment()
         replaced = self._holdings.replaced()
