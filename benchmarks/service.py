@@ -37,25 +37,25 @@ from kafka import KafkaConsumer, KafkaProducer  # noqa: E402
 from kafka.structs import OffsetAndMetadata, TopicPartition  # noqa: E402
 from table import Table  # noqa: E402
 
-from service import messages  # noqa: E402
 from service.commands import topics as topics_command  # noqa: E402
-from service.envelope import changelog_value  # noqa: E402
-from service.inference import take  # noqa: E402
 from service.kafka import topics as kafka_topics  # noqa: E402
 from service.kafka.changelog import ChangelogReader  # noqa: E402
 from service.kafka.connection import Connection  # noqa: E402
 from service.kafka.consumer import Subscription  # noqa: E402
 from service.kafka.input import Commit, connection_of  # noqa: E402
 from service.kafka.producer import RECORD_OVERHEAD, Transactions  # noqa: E402
-from service.partition import Output  # noqa: E402
-from service.readings import Reading  # noqa: E402
+from service.kafka.worker import Worker  # noqa: E402
+from service.runtime.housekeeping import settle_interpreter  # noqa: E402
+from service.runtime.snapshot_store import Saved  # noqa: E402
+from service.sensors.envelope import changelog_value  # noqa: E402
+from service.sensors.inference import take  # noqa: E402
+from service.sensors.partition import Output  # noqa: E402
+from service.sensors.track import Track, prepare_rule  # noqa: E402
 from service.settings import Rule, Settings  # noqa: E402
 from service.settings.sections import Topics  # noqa: E402
-from service.store import Saved  # noqa: E402
-from service.tail import follow  # noqa: E402
-from service.track import Track, prepare_rule  # noqa: E402
-from service.upkeep import settle_interpreter  # noqa: E402
-from service.worker import Worker  # noqa: E402
+from service.tools.tail import follow  # noqa: E402
+from service.wire import messages  # noqa: E402
+from service.wire.readings import Reading  # noqa: E402
 
 PARTITIONS = 4
 START = 1_760_000_000

@@ -30,13 +30,13 @@ import msgspec  # noqa: E402
 import numpy as np  # noqa: E402
 from table import Table  # noqa: E402
 
-from service.envelope import changelog_value  # noqa: E402
-from service.mapping import decoder  # noqa: E402
-from service.partition import Partition, Rules, decode_with  # noqa: E402
+from service.runtime.housekeeping import compile_kernels  # noqa: E402
+from service.runtime.snapshot_store import Store  # noqa: E402
+from service.sensors.envelope import changelog_value  # noqa: E402
+from service.sensors.partition import Partition, Rules, decode_with  # noqa: E402
+from service.sensors.track import Track  # noqa: E402
 from service.settings import RecordMapping, Rule, Settings  # noqa: E402
-from service.store import Store  # noqa: E402
-from service.track import Track  # noqa: E402
-from service.upkeep import compile_kernels  # noqa: E402
+from service.wire.decoding import decoder  # noqa: E402
 
 START = 1_760_000_000
 POISSON = {"family": "poisson", "shape": 2.0, "scale": 100.0}

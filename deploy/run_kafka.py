@@ -25,17 +25,17 @@ sys.path += [str(HERE / "kafka"), str(HERE.parent)]
 
 import local_broker  # noqa: E402
 
-from service import messages  # noqa: E402
 from service.commands import audit as audit_command  # noqa: E402
 from service.commands import topics as topics_command  # noqa: E402
-from service.demo import produce  # noqa: E402
 from service.kafka import groups  # noqa: E402
 from service.kafka import topics as kafka_topics  # noqa: E402
 from service.kafka.input import connection_of  # noqa: E402
-from service.score import Score  # noqa: E402
 from service.settings import Settings, load  # noqa: E402
 from service.sources.plant import PLANT, Planted  # noqa: E402
-from service.tail import Printer, decode, follow, line  # noqa: E402
+from service.tools.demo import produce  # noqa: E402
+from service.tools.demo_score import Score  # noqa: E402
+from service.tools.tail import Printer, decode, follow, line  # noqa: E402
+from service.wire import messages  # noqa: E402
 
 CONFIG = HERE / "demo.toml"
 PARTITIONS = 4

@@ -42,12 +42,12 @@ from worker_helpers import (
     records,
 )
 
-from service import messages
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection
-from service.readings import microseconds
+from service.runtime.housekeeping import compile_kernels
 from service.settings import Rule
-from service.upkeep import compile_kernels
+from service.wire import messages
+from service.wire.readings import microseconds
 
 PARTITIONS = 6
 SENSORS = 24

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from service import messages
-from service.readings import rfc3339
+from service.wire import messages
+from service.wire.readings import rfc3339
 
 
 def change(sensor="a", number=0, revision=0, status="confirmed", seconds=1_700_000_000.0, **labels):

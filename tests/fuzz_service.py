@@ -30,17 +30,19 @@ from typing import Any
 import msgspec
 import records
 
-from service import control, envelope, messages
-from service.control import ControlBook
-from service.mapping import decoder
-from service.names import NameBook
-from service.partition import Output, Partition, Rules, decode_with
-from service.readings import BadRecord
+from service.operations import control
+from service.operations.control import ControlBook
+from service.operations.names import NameBook
+from service.runtime.snapshot_store import Saved, Store
+from service.sensors import envelope
+from service.sensors.partition import Output, Partition, Rules, decode_with
 from service.settings import RecordMapping, Rule, Settings, load
 from service.settings.models import ModelTable
 from service.settings.rules import DetectorSettings, Window
 from service.settings.times import TimePolicy
-from service.store import Saved, Store
+from service.wire import messages
+from service.wire.decoding import decoder
+from service.wire.readings import BadRecord
 
 TIMEOUT, START_UP = 20.0, 600.0  # seconds that a trial may take, and the first one of a process
 LIMIT = 10_000  # bytes of a record

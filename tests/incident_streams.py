@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from service.messages import ChangeEvent, event_id, place
+from service.wire.messages import ChangeEvent, event_id, place
 
 SECOND = 1_000_000
 HOUR = 3600 * SECOND

@@ -16,9 +16,9 @@ from service.commands import topics as topics_command
 from service.kafka import groups
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection
+from service.kafka.worker import Worker
 from service.settings import Settings
 from service.settings.sections import Topics
-from service.worker import Worker
 
 START = 1_760_000_000.0
 

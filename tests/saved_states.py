@@ -17,12 +17,12 @@ from typing import Any
 import numpy as np
 
 import ishsmm_stream as hs
-from service import inference
-from service.envelope import changelog_value
+from service.runtime.snapshot_store import Saved
+from service.sensors import inference
+from service.sensors.envelope import changelog_value
+from service.sensors.track import Track, prepare_rule
 from service.settings import Rule
 from service.settings.rules import Alarms, Window
-from service.store import Saved
-from service.track import Track, prepare_rule
 
 DATA = Path(__file__).parent / "data"
 BEGIN, SECOND = 1_700_000_000_000_000, 1_000_000  # microseconds

@@ -26,8 +26,8 @@ from kafka import KafkaProducer
 from prometheus_helpers import Server, scraping
 from worker_helpers import START, Service, eventually, first_difference, partition_of
 
+from service.runtime.housekeeping import compile_kernels
 from service.settings import Rule
-from service.upkeep import compile_kernels
 
 UNITS = Path(__file__).parent.parent / "deploy" / "systemd"
 PARTITIONS = 4

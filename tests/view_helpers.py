@@ -9,15 +9,12 @@ from typing import Any
 
 from http_helpers import free_port
 
-from service import messages
 from service.api.backend import NotTaken
 from service.api.recent import RecentEvents
 from service.api.server import ApiServer
-from service.control import ControlBook
-from service.messages import AlarmEvent, ChangeEvent, Notice, Place, RunLength, Segment, State, StateRecord
 from service.metrics import Metrics
-from service.names import NameBook
-from service.readings import rfc3339
+from service.operations.control import ControlBook
+from service.operations.names import NameBook
 from service.settings import Settings
 from service.settings.incidents import IncidentPolicy
 from service.settings.sections import Http
@@ -25,6 +22,18 @@ from service.settings.view import View as ViewSettings
 from service.view.people import FleetDesk, People
 from service.view.routes import Front
 from service.view.view import View
+from service.wire import messages
+from service.wire.messages import (
+    AlarmEvent,
+    ChangeEvent,
+    Notice,
+    Place,
+    RunLength,
+    Segment,
+    State,
+    StateRecord,
+)
+from service.wire.readings import rfc3339
 
 START = 1_767_225_600_000  # milliseconds: 2026-01-01
 STEP = 1000  # between two readings

@@ -20,15 +20,15 @@ from kafka import KafkaProducer
 from kafka.errors import CoordinatorLoadInProgressError, CoordinatorNotAvailableError, NotCoordinatorError
 from kafka.structs import TopicPartition
 
-from service import mapping as mappings
-from service import messages
-from service.inference import take
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection
-from service.readings import BadRecord
+from service.sensors.inference import take
+from service.sensors.track import Track, prepare_rule
 from service.settings import RecordMapping, Settings, load
 from service.settings.sections import Topics
-from service.track import Track, prepare_rule
+from service.wire import decoding as mappings
+from service.wire import messages
+from service.wire.readings import BadRecord
 
 TESTS = Path(__file__).parent
 LAUNCHER = TESTS / "worker_launcher.py"

@@ -23,9 +23,8 @@ from typing import Any
 
 from kafka import KafkaProducer
 
-from service import worker
 from service.cli import main
-from service.kafka import connection, consumer, producer
+from service.kafka import connection, consumer, producer, worker
 
 FAULT_FILE = Path(os.environ["FAULT_FILE"])
 REQUEST_MS = 2_000

@@ -6,10 +6,10 @@ import os
 import sys
 from pathlib import Path
 
-from service import logs
 from service.kafka import unpacking
+from service.runtime import logs
+from service.runtime.housekeeping import warm_up
 from service.settings import load
-from service.upkeep import warm_up
 
 if __name__ == "__main__":
     logs.start()

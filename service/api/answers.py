@@ -7,7 +7,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from service.messages import Event, Place, RunLength, State
+from service.wire.messages import Event, Place, RunLength, State
 
 
 class Accepted(msgspec.Struct, frozen=True):

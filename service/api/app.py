@@ -16,8 +16,6 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
-from service import mapping as mappings
-from service import messages
 from service.api.answers import Accepted, Events, NumberedEvent, Sensors
 from service.api.backend import Backend, Behind, Front, NotTaken, StoredEvent
 from service.api.bodies import JSON, LINES, BadBody, posted_readings
@@ -38,9 +36,11 @@ from service.api.requests import (
 )
 from service.api.session import Session
 from service.http.hosts import Hosts
-from service.readings import rfc3339
 from service.settings import RecordMapping
 from service.settings.sections import Http
+from service.wire import decoding as mappings
+from service.wire import messages
+from service.wire.readings import rfc3339
 
 log = logging.getLogger(__name__)
 

@@ -9,7 +9,7 @@ from starlette.routing import BaseRoute
 
 from service.api.answers import NumberedEvent, SensorEntry, SensorPosterior
 from service.api.session import Session
-from service.messages import Event
+from service.wire.messages import Event
 
 if TYPE_CHECKING:
     from service.api.requests import Bodies

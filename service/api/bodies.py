@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from service.api.backend import PostedReading
-from service.mapping import Decoder
-from service.readings import BadRecord
+from service.wire.decoding import Decoder
+from service.wire.readings import BadRecord
 
 JSON = ("application/json",)
 LINES = ("application/x-ndjson", "application/ndjson", "application/jsonl", "application/x-jsonlines")

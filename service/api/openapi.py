@@ -7,12 +7,12 @@ from typing import Any
 import msgspec
 
 import ishsmm_stream
+from service.api import view_answers as view
 from service.api.answers import Accepted, Events, Refusal, SensorPosterior, Sensors
 from service.api.session import COOKIE
-from service.messages import tidy
-from service.readings import EARLIEST, LATEST
 from service.settings.sinks import STATUSES
-from service.view import answers as view
+from service.wire.messages import tidy
+from service.wire.readings import EARLIEST, LATEST
 
 _ANSWERS = (Accepted, Events, Sensors, SensorPosterior, Refusal)
 _OF_THE_VIEW = (

@@ -8,12 +8,12 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from service import messages
 from service.api.answers import AlarmNow, ChangeNow, ChangePointNow, ForecastNow, SensorEntry, SensorPosterior
 from service.api.backend import Busy
-from service.partition import Partition
-from service.readings import rfc3339
-from service.track import Track
+from service.sensors.partition import Partition
+from service.sensors.track import Track
+from service.wire import messages
+from service.wire.readings import rfc3339
 
 _STEPS = 10  # of the forecast
 # Seconds that a question waits for the cycle to end.

@@ -8,8 +8,8 @@ from collections import deque
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from service import messages
 from service.api.backend import StoredEvent
+from service.wire import messages
 
 MOST = 10_000
 

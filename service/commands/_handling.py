@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from service.handling import Desk
+    from service.operations.actions import Desk
 
 
 def add_common(parser: argparse.ArgumentParser) -> None:
@@ -33,7 +33,7 @@ def who(arguments: argparse.Namespace) -> str:
 @contextmanager
 def at_desk(arguments: argparse.Namespace) -> Iterator[Desk]:
     """The service that the configuration describes, to be spoken to."""
-    from service.handling import desk_of
+    from service.operations.actions import desk_of
     from service.settings import load
 
     desk = desk_of(load(arguments.config, os.environ))

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the acceptance, and say what follows."""
-    from service import handling
+    from service.operations import actions as handling
 
     with at_desk(arguments) as desk:
         said = handling.accept(desk, arguments.sensor, who(arguments))

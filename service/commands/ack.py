@@ -16,7 +16,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Acknowledge, and say so."""
-    from service import handling
+    from service.operations import actions as handling
 
     with at_desk(arguments) as desk:
         said = handling.acknowledge(desk, arguments.event, arguments.note, who(arguments))

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from service.audit import Report, SensorSum
     from service.settings import Settings
+    from service.tools.audit import Report, SensorSum
 
 UNBALANCED = 1
 MOST_LINES = 20
@@ -35,7 +35,7 @@ def show(settings: Settings, *, as_json: bool = False, every_sensor: bool = Fals
     """Print the audit; returns the exit code."""
     import msgspec
 
-    from service.audit import audit
+    from service.tools.audit import audit
 
     report = audit(settings)
     if as_json:

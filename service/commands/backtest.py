@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from service.sources.arguments import add_file_arguments
 
 if TYPE_CHECKING:
-    from service.backtest.report import Trial
-    from service.mapping import Decoder
-    from service.scoring import Labels, Margin
     from service.settings import Settings
+    from service.tools.backtest.report import Trial
+    from service.tools.backtest.scoring import Labels, Margin
+    from service.wire.decoding import Decoder
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -48,11 +48,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Replay, judge, print, write."""
-    from service import scoring
-    from service.backtest import report
-    from service.backtest.replay import with_threshold
     from service.settings import load
-    from service.terminal import console
+    from service.tools.backtest import report, scoring
+    from service.tools.backtest.replay import with_threshold
+    from service.tools.terminal import console
 
     settings = load(arguments.config, os.environ)
     settings.check()
@@ -105,10 +104,9 @@ class _Tries:
         self._labels, self._margin, self._late = labels, margin, late
 
     def take(self, name: str, settings: Settings) -> Trial:
-        from service import scoring
-        from service.backtest import report
-        from service.backtest.replay import replay
-        from service.progress import Progress
+        from service.tools.backtest import report, scoring
+        from service.tools.backtest.replay import replay
+        from service.tools.progress import Progress
 
         source = self.source(settings)
         with Progress(name) as progress:
@@ -143,9 +141,9 @@ class _Tries:
         return self._topics(settings)
 
     def _topics(self, settings: Settings) -> _Source:
-        from service.backtest.topics import TopicRecords, topics_that_match
         from service.kafka.input import connection_of, reads_directly
-        from service.mapping import decoder
+        from service.tools.backtest.topics import TopicRecords, topics_that_match
+        from service.wire.decoding import decoder
 
         arguments, connection = self._arguments, connection_of(settings)
         begin, end = _moment("--from", arguments.begin), _moment("--to", arguments.end)
@@ -177,7 +175,7 @@ def _thresholds(text: str | None) -> list[float]:
 
 
 def _moment(option: str, text: str | None) -> int | None:
-    from service.scoring import read_time
+    from service.tools.backtest.scoring import read_time
 
     return None if text is None else read_time(text, option) // 1000
 
@@ -186,9 +184,8 @@ def _write(
     arguments: argparse.Namespace, trials: list[Any], steps: list[Any], source: str, margin: Margin,
     labels: Labels | None,
 ) -> None:  # fmt: skip
-    from service import scoring
-    from service.backtest import page, pictures
-    from service.progress import Progress
+    from service.tools.backtest import page, pictures, scoring
+    from service.tools.progress import Progress
 
     result = trials[0].result
     known = scoring.places(labels or {}, {sensor.name: sensor.times for sensor in result.sensors.values()})

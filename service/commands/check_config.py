@@ -14,7 +14,7 @@ from service.settings.fleet import CHANGES_PER_DAY, Critical, Fleet
 from service.settings.sinks import SinkSettings
 
 if TYPE_CHECKING:
-    from service.live import LiveSensor
+    from service.tools.live import LiveSensor
 
 MOST_NAMES = 40
 
@@ -32,7 +32,7 @@ def run(arguments: argparse.Namespace) -> int:
     settings.check()
     print("\n".join(described(settings)))
     if arguments.against_live:
-        from service.live import live_sensors
+        from service.tools.live import live_sensors
 
         print("\n".join(["", *described_live(live_sensors(settings), arguments.all)]))
     return 0

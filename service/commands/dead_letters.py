@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from service.messages import DeadLetter
     from service.settings import Settings
+    from service.wire.messages import DeadLetter
 
 _WIDEST_RECORD = 60  # characters
 
@@ -29,8 +29,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the letters, oldest first."""
-    from service import messages
     from service.settings import load
+    from service.wire import messages
 
     if arguments.reason is not None and arguments.reason not in messages.REASONS:
         raise ValueError(f"--reason {arguments.reason!r}: the reasons are {', '.join(messages.REASONS)}")
@@ -55,7 +55,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _line(committed: int, letter: DeadLetter) -> str:
-    from service.readings import rfc3339
+    from service.wire.readings import rfc3339
 
     which = "" if letter.reading is None else f" reading {letter.reading}"
     where = f"{letter.topic}[{letter.partition}] at {letter.offset}{which}"
@@ -68,13 +68,13 @@ def _letters(settings: Settings) -> Iterator[tuple[bytes, int]]:
     """All letters that are kept, with the times of their commits in milliseconds since the epoch."""
     if settings.source.is_kafka:
         from service.kafka.input import connection_of
-        from service.tail import follow_dated
+        from service.tools.tail import follow_dated
 
         connection, topic = connection_of(settings), settings.topics.dead_letters
         with closing(follow_dated(connection, topic, from_beginning=True, until_end=True)) as found:
             yield from found
         return
-    from service.embedded.visit import Visit
+    from service.embedded.state_file import Visit
 
     with closing(Visit(settings.source.state)) as visit:
         yield from visit.reading().execute("SELECT value, committed FROM dead_letters ORDER BY seq")

@@ -18,8 +18,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Deliver until SIGTERM or Ctrl-C."""
-    from service import logs, stopping
     from service.kafka.deliver import deliver
+    from service.runtime import logs, stopping
     from service.settings import load
     from service.settings.nearest import nearest
 

@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, write it, and say what follows."""
-    from service import handling
+    from service.operations import actions as handling
 
     if not arguments.yes:
         if not sys.stdin.isatty():

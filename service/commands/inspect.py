@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from service.inspection import Inspection
-    from service.messages import Place
+    from service.tools.inspection import Inspection
+    from service.wire.messages import Place
 
 MOST_ROWS = 20
 
@@ -27,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, and print."""
-    from service.inspection import inspect
     from service.settings import load
+    from service.tools.inspection import inspect
 
     found = inspect(load(arguments.config, os.environ), arguments.sensor)
     if arguments.json:
@@ -36,7 +36,7 @@ def run(arguments: argparse.Namespace) -> int:
 
         sys.stdout.write(msgspec.json.format(msgspec.json.encode(found)).decode() + "\n")
         return 0
-    from service.terminal import console
+    from service.tools.terminal import console
 
     show(console(), found, None if arguments.all else MOST_ROWS)
     return 0
@@ -44,11 +44,11 @@ def run(arguments: argparse.Namespace) -> int:
 
 def show(out: Console, found: Inspection, most: int | None) -> None:
     """The answer for people."""
-    from service.messages import Place
-    from service.tail import percent
-    from service.terminal import show as show_table
-    from service.terminal import table
-    from service.wording import reason_words
+    from service.sensors.wording import reason_words
+    from service.tools.tail import percent
+    from service.tools.terminal import show as show_table
+    from service.tools.terminal import table
+    from service.wire.messages import Place
 
     for name, text in described(found):
         out.print(f"{name:<15}{text}", soft_wrap=True)
@@ -88,8 +88,8 @@ def show(out: Console, found: Inspection, most: int | None) -> None:
 
 def described(found: Inspection) -> list[tuple[str, str]]:
     """Names and what is known under them."""
-    from service.tail import percent
-    from service.wording import reason_words
+    from service.sensors.wording import reason_words
+    from service.tools.tail import percent
 
     now = found.posterior
     unit = f" {now.labels['unit']}" if "unit" in now.labels else ""

@@ -20,7 +20,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Mute, and say so."""
-    from service import handling
+    from service.operations import actions as handling
 
     now = handling.now()
     since = now if arguments.since is None else handling.time_of(arguments.since)

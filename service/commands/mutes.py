@@ -19,8 +19,8 @@ def run(arguments: argparse.Namespace) -> int:
     """List the mutes, those that end first in front."""
     import msgspec
 
-    from service import handling
-    from service.control import moment
+    from service.operations import actions as handling
+    from service.operations.control import moment
 
     now = handling.now()
     with at_desk(arguments) as desk:

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from service.sources.arguments import add_file_arguments
 
 if TYPE_CHECKING:
-    from service.produce import Sent
+    from service.tools.produce import Sent
 
 NOT_DELIVERED = 1
 
@@ -34,12 +34,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Send, and say what was acknowledged; 1 where not everything was."""
-    from service import stopping
     from service.kafka.input import connection_of
-    from service.produce import Pace, check_pace, create_topic, produce
-    from service.progress import Progress
+    from service.runtime import stopping
     from service.settings import load
     from service.sources.arguments import FileRecords, file_source
+    from service.tools.produce import Pace, check_pace, create_topic, produce
+    from service.tools.progress import Progress
 
     settings = load(arguments.config, os.environ)
     if arguments.topic is None and settings.kafka.topics_pattern is not None:

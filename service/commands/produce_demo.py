@@ -16,10 +16,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Send, and print what was planted."""
-    from service.demo import produce
     from service.kafka.input import connection_of
     from service.settings import load
-    from service.tail import Printer
+    from service.tools.demo import produce
+    from service.tools.tail import Printer
 
     if not 0.0 < arguments.rate <= 1000.0:
         raise ValueError(f"--rate takes readings per second between 0 and 1000, got {arguments.rate:g}")

@@ -5,8 +5,8 @@ from __future__ import annotations
 import argparse
 import json
 
-from service import control, names
-from service.messages import MESSAGES, schemas
+from service.operations import control, names
+from service.wire.messages import MESSAGES, schemas
 
 _KINDS = {**MESSAGES, **control.RECORDS, **names.RECORDS}
 

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from service.embedded.worker import Worker as EmbeddedWorker
+    from service.kafka.worker import Worker
     from service.settings import Settings
-    from service.worker import Worker
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the worker."""
-    from service import logs, stopping
+    from service.runtime import logs, stopping
     from service.settings import load
 
     if arguments.embedded and arguments.config is not None:
@@ -52,10 +52,10 @@ def _embedded_defaults() -> Path:
 
 def _worker(settings: Settings, shows: bool) -> Worker | EmbeddedWorker:
     if settings.source.is_kafka:
-        from service.worker import Worker
+        from service.kafka.worker import Worker
 
         return Worker(settings)
-    from service.embedded.show import shown_worker
     from service.embedded.worker import Worker as EmbeddedWorker
+    from service.tools.show import shown_worker
 
     return shown_worker(settings) if shows else EmbeddedWorker(settings)

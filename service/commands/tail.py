@@ -29,7 +29,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Print until Ctrl-C."""
     from service.settings import load
-    from service.tail import Printer, decode, line, remarks
+    from service.tools.tail import Printer, decode, line, remarks
 
     settings = load(arguments.config, os.environ)
     from_beginning = arguments.from_beginning or arguments.no_follow
@@ -55,7 +55,7 @@ def _events(
     if settings.source.is_kafka:
         from service.kafka.control import ControlFollower
         from service.kafka.input import connection_of
-        from service.tail import follow_dated
+        from service.tools.tail import follow_dated
 
         connection = connection_of(settings)
         control = ControlFollower(connection, settings.topics.control)
@@ -70,7 +70,7 @@ def _events(
         return
     from service.embedded.control import ControlTable
     from service.embedded.events import follow
-    from service.embedded.visit import Visit
+    from service.embedded.state_file import Visit
 
     visit = Visit(settings.source.state)
     try:

@@ -15,7 +15,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Take it back, and say so."""
-    from service import handling
+    from service.operations import actions as handling
 
     with at_desk(arguments) as desk:
         was = handling.unmute(desk, arguments.pattern)

@@ -18,7 +18,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the fleet until SIGTERM or Ctrl-C."""
     import msgspec
 
-    from service import logs, stopping
+    from service.runtime import logs, stopping
     from service.settings import load
 
     settings = load(arguments.config, os.environ)
@@ -29,7 +29,7 @@ def run(arguments: argparse.Namespace) -> int:
         if not 0 < arguments.port < 65536:
             raise ValueError(f"--port takes a number from 1 to 65535, got {arguments.port}")
         settings = msgspec.structs.replace(settings, view=msgspec.structs.replace(settings.view, port=arguments.port))
-    from service.kafka.fleet import FleetView
+    from service.view.kafka_view import FleetView
 
     logs.start(arguments.log_level)
     view = FleetView(settings)

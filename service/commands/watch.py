@@ -43,9 +43,9 @@ def run(arguments: argparse.Namespace) -> int:
 
 def _lines(settings: Settings, pattern: str, is_over: Callable[[], bool]) -> None:
     """The last events and those that come, a line each."""
-    from service.tail import Printer, line
-    from service.watch.board import Board
-    from service.watch.feeds import feed
+    from service.tools.tail import Printer, line
+    from service.tools.watch.board import Board
+    from service.tools.watch.feeds import feed
 
     show, board = Printer(), Board(pattern)
     for value in feed(settings, with_states=False, is_over=is_over):
@@ -58,9 +58,9 @@ def _table(settings: Settings, pattern: str, is_over: Callable[[], bool]) -> Non
     from rich.console import Console
     from rich.live import Live
 
-    from service.watch.board import Board
-    from service.watch.feeds import feed
-    from service.watch.screen import Screen
+    from service.tools.watch.board import Board
+    from service.tools.watch.feeds import feed
+    from service.tools.watch.screen import Screen
 
     source = f"topics {settings.topics.states}, {settings.topics.events}"
     if not settings.source.is_kafka:

@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Generic, Protocol, TypeVar
 
-from service import messages
-from service.control import Changes, ControlBook, ControlLog
-from service.embedded.visit import Tables, Visit
-from service.names import NameBook
+from service.embedded.state_file import Tables, Visit
+from service.operations.control import Changes, ControlBook, ControlLog
+from service.operations.names import NameBook
 from service.settings import Settings
+from service.wire import messages
 
 
 class Book(Protocol):

@@ -8,8 +8,8 @@ import sqlite3
 import time
 from collections.abc import Iterator, Mapping, Sequence
 
-from service.delivery import Committed
-from service.embedded.visit import Tables
+from service.embedded.state_file import Tables
+from service.sinks.delivery import Committed
 from service.sinks.ledger import Changes
 
 log = logging.getLogger(__name__)

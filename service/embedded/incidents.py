@@ -6,9 +6,9 @@ import logging
 import sqlite3
 import time
 
-from service import messages
 from service.embedded.database import Database
-from service.messages import Incident
+from service.wire import messages
+from service.wire.messages import Incident
 
 log = logging.getLogger(__name__)
 

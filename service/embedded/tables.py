@@ -10,11 +10,11 @@ import time
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from service import messages
 from service.api.backend import StoredEvent
 from service.embedded.database import Database
-from service.partition import Output
-from service.store import Saved
+from service.runtime.snapshot_store import Saved
+from service.sensors.partition import Output
+from service.wire import messages
 
 
 class Position(NamedTuple):

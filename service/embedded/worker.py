@@ -17,29 +17,29 @@ import time
 from collections.abc import Callable
 from contextlib import ExitStack
 
-from service import mapping as mappings
-from service import watchdog
 from service.api import server as api
 from service.api.answers import SensorEntry, SensorPosterior
 from service.api.backend import Behind, NotTaken, PostedReading, StoredEvent
 from service.api.posterior import Sensors
-from service.crashes import CrashJournal
-from service.dead_letters import DeadLetterLog
-from service.delivery import Deliveries, Delivery, SinkMetrics
 from service.embedded import tables
 from service.embedded.control import ControlTable
 from service.embedded.database import Database
 from service.embedded.events import TableEvents
 from service.embedded.feeds import Feed, Planted
-from service.embedded.fleet import EmbeddedFleet
 from service.embedded.intake import Intake, IntakeRecord
 from service.metrics import Metrics
 from service.metrics import server as metrics_server
-from service.partition import Partition, Rules, take_all
-from service.readings import Reading
+from service.runtime import watchdog
+from service.runtime.dead_letter_log import DeadLetterLog
+from service.runtime.housekeeping import Upkeep, settle_interpreter, warm_up
+from service.sensors.crashes import CrashJournal
+from service.sensors.partition import Partition, Rules, take_all
 from service.settings import RecordMapping, Settings
 from service.sinks import open_sink
-from service.upkeep import Upkeep, settle_interpreter, warm_up
+from service.sinks.delivery import Deliveries, Delivery, SinkMetrics
+from service.view.embedded_view import EmbeddedFleet
+from service.wire import decoding as mappings
+from service.wire.readings import Reading
 
 log = logging.getLogger(__name__)
 

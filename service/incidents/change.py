@@ -5,8 +5,8 @@ from __future__ import annotations
 from datetime import datetime
 from typing import NamedTuple
 
-from service.messages import AlarmEvent, ChangeEvent, Member
-from service.readings import microseconds
+from service.wire.messages import AlarmEvent, ChangeEvent, Member
+from service.wire.readings import microseconds
 
 HOUR = 3_600_000_000  # all times are in microseconds since the epoch
 

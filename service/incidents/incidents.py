@@ -12,9 +12,9 @@ from msgspec.structs import replace
 from service.incidents.change import HOUR, Change, change_of, group_of, time_of
 from service.incidents.group import Group, Session, Windows
 from service.incidents.usual import HISTORIES, Usual
-from service.messages import MOST_MEMBERS, AlarmEvent, ChangeEvent, Incident, incident_id
-from service.readings import rfc3339
 from service.settings import IncidentPolicy
+from service.wire.messages import MOST_MEMBERS, AlarmEvent, ChangeEvent, Incident, incident_id
+from service.wire.readings import rfc3339
 
 # An event may be so many hours behind the stream's time.
 LATEST = 24

@@ -9,11 +9,11 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from kafka.structs import TopicPartition
 
-from service.control import Changes, ControlBook
 from service.kafka import guards
 from service.kafka.changelog import ReadStalled
 from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
-from service.names import NameBook
+from service.operations.control import Changes, ControlBook
+from service.operations.names import NameBook
 
 _CATCH_UP_SECONDS = 10.0
 _WRITTEN_WITHIN = 15.0

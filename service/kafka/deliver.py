@@ -10,7 +10,6 @@ from collections.abc import Sequence
 
 import prometheus_client
 
-from service.delivery import Deliveries, Delivery, SinkMetrics
 from service.kafka.changelog import ReadStalled
 from service.kafka.connection import ConnectionProblem
 from service.kafka.control import ControlFollower
@@ -22,6 +21,7 @@ from service.settings import Settings
 from service.settings.sections import Metrics as MetricsSettings
 from service.settings.sinks import SinkSettings
 from service.sinks import open_sink
+from service.sinks.delivery import Deliveries, Delivery, SinkMetrics
 
 log = logging.getLogger(__name__)
 

@@ -8,11 +8,11 @@ from collections.abc import Mapping, Sequence
 
 from kafka.errors import KafkaError, RebalanceInProgressError
 
-from service.delivery import Committed
 from service.kafka.changelog import ReadStalled
 from service.kafka.connection import Connection
 from service.kafka.consumer import BrokersAway, Partition, Subscription
 from service.kafka.sink_records import SinkRecords
+from service.sinks.delivery import Committed
 from service.sinks.ledger import Changes
 
 log = logging.getLogger(__name__)

@@ -9,13 +9,13 @@ from collections.abc import Callable
 
 import msgspec
 
-from service import messages
 from service.kafka.changelog import ChangelogReader, ReadStalled
 from service.kafka.connection import Connection, ConnectionProblem
 from service.kafka.consumer import Subscription
 from service.kafka.producer import CycleAborted, ProducerLost, Transactions
-from service.messages import Incident
 from service.settings import Settings
+from service.wire import messages
+from service.wire.messages import Incident
 
 log = logging.getLogger(__name__)
 

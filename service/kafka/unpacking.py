@@ -122,7 +122,7 @@ def unpack(place: TopicPartition, batch: Any) -> list[Record]:
 
 
 def _find_records(data: bytes, at: int, count: int) -> tuple[np.ndarray, int]:
-    from service.kernels.records import find_records
+    from service.kafka.kernels import find_records
 
     places = np.empty((count, 6), dtype=np.int64)
     return places, find_records(np.frombuffer(data, dtype=np.uint8), at, places)

@@ -18,7 +18,7 @@ import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from service.partition import Output, Partition
+from service.sensors.partition import Output, Partition
 from service.settings import Settings
 from service.settings.sinks import STATUSES
 

@@ -13,9 +13,9 @@ from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info
 import ishsmm_stream as hs
 from service.metrics.lag import Lags, LagSeries
 from service.metrics.sensors import STATUSES, SensorSeries, read_status
-from service.partition import Counts, Output, Partition
-from service.readings import REASONS
+from service.sensors.partition import Counts, Output, Partition
 from service.settings import Settings
+from service.wire.readings import REASONS
 
 RESULTS = ("accepted", "rejected", "forwarded")
 

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Meta
 
 from service.http.hosts import check_hosts
-from service.readings import microseconds
 from service.settings.times import Seconds
+from service.wire.readings import microseconds
 
 DEFAULT_TOPICS = ("sensors",)
 _MOST_REPEATS = 3  # of a topic pattern: the time grows with this power of a name's length

@@ -10,12 +10,12 @@ import msgspec
 
 from service.settings.fleet import Fleet
 from service.settings.incidents import IncidentPolicy
-from service.settings.mapping import RecordMapping
 from service.settings.rules import EVERY_SENSOR, IMPLIED, Rule
 from service.settings.sections import Http, Kafka, Limits, Metrics, Topics, Worker
 from service.settings.sinks import SinkSettings
 from service.settings.sources import Source
 from service.settings.view import View
+from service.wire.mapping import RecordMapping
 
 
 # dict: room for what is computed of the settings once

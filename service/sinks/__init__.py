@@ -1,6 +1,6 @@
 """Receivers of committed events: JSON lines in a file or on stdout, a webhook.
 
-Each makes one attempt at one event; ``service.delivery`` repeats.
+Each makes one attempt at one event; ``service.sinks.delivery`` repeats.
 """
 
 from __future__ import annotations

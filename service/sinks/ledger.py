@@ -11,9 +11,9 @@ from collections.abc import Mapping
 
 import msgspec
 
-from service import messages
-from service.readings import rfc3339
 from service.sinks.allowance import Allowance
+from service.wire import messages
+from service.wire.readings import rfc3339
 
 MOST_OPEN = 100_000  # open alarms and incidents that are remembered
 _REPORT_EVERY = 86_400.0

@@ -7,7 +7,7 @@ from typing import NamedTuple, Protocol
 
 import msgspec
 
-from service import messages
+from service.wire import messages
 
 
 class Outgoing(NamedTuple):

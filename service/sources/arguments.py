@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 if TYPE_CHECKING:
-    from service.mapping import Decoder
     from service.settings import Settings
     from service.settings.sources import FileSource
+    from service.wire.decoding import Decoder
 
 _OPTIONS = ("format", "layout", "sensor", "time", "time_unit", "delimiter")
 
@@ -62,8 +62,8 @@ class FileRecords:
     """The lines of a file as records, as often as they are asked for."""
 
     def __init__(self, source: FileSource, settings: Settings) -> None:
-        from service.mapping import decoder
         from service.sources.files import FileReader
+        from service.wire.decoding import decoder
 
         assert source.path is not None
         self._source, self._settings = source, settings

@@ -18,9 +18,9 @@ from typing import BinaryIO, NamedTuple
 
 import msgspec
 
-from service.settings.mapping import RecordMapping
 from service.settings.sources import FileSource
 from service.sources.header import mapping_of
+from service.wire.mapping import RecordMapping
 
 log = logging.getLogger(__name__)
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import csv
 
-from service.settings.mapping import RecordMapping
 from service.settings.sources import FileSource
+from service.wire.mapping import RecordMapping
 
 _DELIMITERS = ",;\t|"
 # Seconds, milliseconds and microseconds since the epoch up to the year 5138 lie below these.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from service.settings.mapping import RecordMapping
 from service.settings.sources import FileSource
 from service.sources.header import mapping_of
+from service.wire.mapping import RecordMapping
 
 
 class LineSplitter:

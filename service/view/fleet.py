@@ -7,12 +7,12 @@ import threading
 from collections.abc import Callable, Iterable
 from typing import Any, Literal
 
-from service import messages
-from service.messages import AlarmEvent, ChangeEvent, Notice, Place, StateRecord
+from service.api.view_answers import RulePromise
 from service.settings import Settings
-from service.view.answers import RulePromise
 from service.view.history import History, milliseconds
 from service.view.promise import Promise
+from service.wire import messages
+from service.wire.messages import AlarmEvent, ChangeEvent, Notice, Place, StateRecord
 
 MOST_CHANGES = 100  # of a sensor
 # What counts as lately, in milliseconds before the newest reading of the fleet.

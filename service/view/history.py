@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import datetime
 
-from service.messages import StateRecord
-from service.readings import microseconds
+from service.wire.messages import StateRecord
+from service.wire.readings import microseconds
 
 MOST_SEGMENTS = 200
 MOST_PROBABILITIES = 500

@@ -5,12 +5,20 @@ from __future__ import annotations
 import threading
 from typing import Protocol
 
-from service import handling, names
-from service.control import Acceptance, Acknowledgement, Changes, ControlBook, ControlLog, Mute
-from service.names import NameBook, StateName
-from service.readings import rfc3339
+from service.operations import actions as handling
+from service.operations import names
+from service.operations.control import (
+    Acceptance,
+    Acknowledgement,
+    Changes,
+    ControlBook,
+    ControlLog,
+    Mute,
+)
+from service.operations.names import NameBook, StateName
 from service.settings.nearest import nearest
 from service.view.fleet import Fleet
+from service.wire.readings import rfc3339
 
 
 class ControlRecords(Protocol):

@@ -12,11 +12,11 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from service.messages import AlarmEvent, StateRecord, rounded
+from service.api.view_answers import RulePromise, SpanPromise
 from service.settings import Rule, Settings
 from service.settings.budgets import WEEK
-from service.view.answers import RulePromise, SpanPromise
 from service.view.history import milliseconds
+from service.wire.messages import AlarmEvent, StateRecord, rounded
 
 SPANS = {"hour": 3600, "day": 86_400, "week": 604_800}
 _WIDTH = 300  # seconds of an interval

@@ -12,17 +12,18 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
+from service.api import view_answers as answers
 from service.api.answers import NumberedEvent, SensorPosterior, Sensors
 from service.api.guard import TOO_MANY_ATTEMPTS
 from service.api.openapi import INCIDENT_STATUSES, MOST_OFFSET, ONLY, SORTS
 from service.api.requests import MOST_AT_ONCE, Bodies, Refused, answer, ask, chosen, options, whole
 from service.api.session import LASTS, Session
 from service.http.attempts import client_of
-from service.messages import Event
-from service.view import answers, stream
+from service.view import stream
 from service.view.files import PageFiles
 from service.view.people import FleetDesk
 from service.view.view import View
+from service.wire.messages import Event
 
 _HISTORY = "/history"
 

@@ -16,7 +16,7 @@ from starlette.concurrency import run_in_threadpool
 from starlette.responses import Response, StreamingResponse
 
 from service.api.requests import Refused
-from service.view.answers import Hello
+from service.api.view_answers import Hello
 from service.view.view import View
 
 # Seconds between batches, and after which one comes although nothing is new, so that a dead connection is noticed.

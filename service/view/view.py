@@ -9,7 +9,7 @@ from typing import Any, Protocol, TypeGuard
 
 import msgspec
 
-from service import messages
+from service.api import view_answers as answers
 from service.api.answers import (
     Acknowledged,
     AlarmNow,
@@ -22,16 +22,16 @@ from service.api.answers import (
     SensorEntry,
     SensorPosterior,
 )
-from service.control import Acknowledgement, ControlBook, Mute
 from service.incidents import Incidents
-from service.messages import AlarmEvent, ChangeEvent, Event, Incident, Notice
-from service.names import NameBook
-from service.readings import rfc3339
+from service.operations.control import Acknowledgement, ControlBook, Mute
+from service.operations.names import NameBook
 from service.settings import Settings
-from service.view import answers
 from service.view.fleet import LATELY, Fleet, Only, Sensor, Sort, change_time
 from service.view.history import Segment, levels_of
 from service.view.updates import Update, Updates
+from service.wire import messages
+from service.wire.messages import AlarmEvent, ChangeEvent, Event, Incident, Notice
+from service.wire.readings import rfc3339
 
 _SPARK = 32
 _MOST_INCIDENTS = 200

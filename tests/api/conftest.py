@@ -2,8 +2,8 @@
 
 import pytest
 
+from service.runtime.housekeeping import compile_kernels
 from service.settings import Rule
-from service.upkeep import compile_kernels
 
 
 @pytest.fixture(scope="session", autouse=True)

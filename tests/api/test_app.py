@@ -12,7 +12,6 @@ import jsonschema
 import pytest
 from http_helpers import free_port, get, post, request
 
-from service import messages
 from service.api.answers import SensorEntry
 from service.api.backend import Behind, Busy, NotTaken
 from service.api.openapi import document
@@ -20,12 +19,13 @@ from service.api.posterior import posterior
 from service.api.recent import RecentEvents
 from service.api.server import ApiServer
 from service.http.attempts import Rate
-from service.inference import take
 from service.metrics import Metrics
-from service.readings import Reading
+from service.sensors.inference import take
+from service.sensors.track import Track, prepare_rule
 from service.settings import Rule, Settings
 from service.settings.sections import Http, Limits
-from service.track import Track, prepare_rule
+from service.wire import messages
+from service.wire.readings import Reading
 
 NDJSON = "application/x-ndjson"
 

@@ -12,9 +12,9 @@ import pytest
 from deploy_tools import DEPLOY, ROOT, run
 from prometheus_helpers import run_promtool
 
-from service import watchdog
 from service.cli import USER_ERROR
 from service.kafka.consumer import MemberReplaced
+from service.runtime import watchdog
 
 UNITS = sorted(DEPLOY.glob("systemd/*.service"))
 SCRIPTS = sorted([*DEPLOY.rglob("*.sh"), ROOT / ".ci/run"])

@@ -13,8 +13,9 @@ import msgspec
 import pytest
 from embedded_helpers import configured
 
-from service import cli, messages
+from service import cli
 from service.embedded.database import Database
+from service.wire import messages
 
 ROOT = Path(__file__).parents[2]
 START = 1_767_225_600

@@ -14,12 +14,13 @@ from embedded_helpers import Process, eventually, running, settings_of
 from events import incident
 from http_helpers import post
 
-from service import cli, messages
+from service import cli
 from service.embedded.database import Database
 from service.embedded.events import TableEvents
 from service.embedded.incidents import IncidentTable
-from service.embedded.visit import Visit
+from service.embedded.state_file import Visit
 from service.settings.sinks import SinkSettings, Status
+from service.wire import messages
 
 RULES = [{"window": {"readings": 20}}]
 

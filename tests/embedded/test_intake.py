@@ -10,7 +10,7 @@ import pytest
 from service.embedded import tables
 from service.embedded.database import Database
 from service.embedded.intake import Intake
-from service.partition import Output
+from service.sensors.partition import Output
 from service.settings import RecordMapping
 
 

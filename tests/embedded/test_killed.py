@@ -11,7 +11,7 @@ import pytest
 from embedded_helpers import Process, eventually
 from http_helpers import post
 
-from service.track import tally
+from service.sensors.track import tally
 
 CLIENTS = 6
 START = 1_767_225_600

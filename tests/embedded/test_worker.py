@@ -15,15 +15,15 @@ import pytest
 from embedded_helpers import eventually, run_to_end, running, settings_of
 from http_helpers import free_port, get, post
 
-from service import messages
 from service.embedded import feeds as feeds_module
 from service.embedded import tables
 from service.embedded.intake import Intake
-from service.embedded.show import introduction
-from service.inference import take
-from service.readings import Reading
+from service.sensors.inference import take
+from service.sensors.track import Track, prepare_rule, tally
 from service.sources import plant
-from service.track import Track, prepare_rule, tally
+from service.tools.show import introduction
+from service.wire import messages
+from service.wire.readings import Reading
 
 START = 1_767_225_600
 RULES = [{"window": {"readings": 20}}]

@@ -19,8 +19,8 @@ from worker_helpers import Service
 
 from service.kafka import topics
 from service.kafka.connection import Connection
+from service.runtime.housekeeping import compile_kernels
 from service.settings import Rule
-from service.upkeep import compile_kernels
 
 MakeTopic = Callable[..., str]
 

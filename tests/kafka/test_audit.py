@@ -10,12 +10,12 @@ from kafka_helpers import produce
 from running import START, accepted, committed, readings, running, send, settings_for, wait_for
 
 from service import cli
-from service.audit import audit
 from service.commands.audit import described
-from service.envelope import changelog_value, read_changelog_value
 from service.kafka import groups
 from service.kafka.changelog import read_partition
+from service.sensors.envelope import changelog_value, read_changelog_value
 from service.settings import Rule
+from service.tools.audit import audit
 
 HOSTILE = [b"not json", b'{"sensor": "a", "time": 1, "value": NaN}', b"\xff\xfe", b'{"value": 1.0}']
 

@@ -11,9 +11,9 @@ from kafka_helpers import committed_values
 from running import START, committed, readings, running, send, settings_for, wait_for
 
 from service import cli
-from service.audit import audit
 from service.kafka import groups
 from service.kafka.connection import ConnectionProblem
+from service.tools.audit import audit
 
 
 def jump(sensor, size, seed):

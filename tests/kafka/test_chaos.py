@@ -5,8 +5,8 @@ from __future__ import annotations
 import chaos
 import pytest
 
+from service.runtime.housekeeping import compile_kernels
 from service.settings import Rule
-from service.upkeep import compile_kernels
 
 SHORT = [
     "stop-before",

@@ -14,17 +14,17 @@ from events import alarm, change, incident
 from kafka import KafkaProducer
 from running import settings_for, wait_for
 
-from service import messages
-from service.control import Mute, as_change
-from service.handling import now
 from service.kafka import groups
 from service.kafka.consumer import Subscription
 from service.kafka.control import KafkaControl
 from service.kafka.deliver import deliver
 from service.kafka.events import KafkaEvents
 from service.kafka.sink_records import SinkRecords
-from service.readings import rfc3339
+from service.operations.actions import now
+from service.operations.control import Mute, as_change
 from service.settings.sinks import SinkSettings, Status
+from service.wire import messages
+from service.wire.readings import rfc3339
 
 PARTITIONS = 2
 

@@ -12,13 +12,14 @@ from kafka.structs import TopicPartition
 from running import committed, readings, running, send, settings_for, wait_for
 from worker_helpers import Service, command, eventually, partition_of, produce_readings, reading, records
 
-from service import cli, messages
-from service.audit import audit
+from service import cli
 from service.commands.audit import described
-from service.control import ControlBook
 from service.kafka.control import ControlFollower, KafkaControl
+from service.operations.control import ControlBook
+from service.runtime.housekeeping import compile_kernels
 from service.settings import Rule
-from service.upkeep import compile_kernels
+from service.tools.audit import audit
+from service.wire import messages
 
 PARTITIONS = 2
 

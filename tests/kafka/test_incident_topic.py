@@ -7,10 +7,10 @@ import time
 from incident_streams import BEGIN, SECOND, WEEK, change
 from running import settings_for
 
-from service import messages
 from service.incidents import Incidents
 from service.kafka.changelog import read_partition
 from service.kafka.incidents import IncidentWriter
+from service.wire import messages
 
 NOW = BEGIN + WEEK
 

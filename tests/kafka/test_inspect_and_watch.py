@@ -9,9 +9,9 @@ import pytest
 from running import committed, readings, running, send, settings_for, wait_for
 
 from service import cli
-from service.inspection import UnknownSensor, inspect
-from service.watch.board import Board
-from service.watch.feeds import feed
+from service.tools.inspection import UnknownSensor, inspect
+from service.tools.watch.board import Board
+from service.tools.watch.feeds import feed
 
 
 def jump(sensor, size, seed):

@@ -36,9 +36,9 @@ from service.commands import topics as topics_command
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection, ConnectionProblem
 from service.kafka.deliver import deliver
-from service.kafka.fleet import FleetView
+from service.kafka.worker import Worker
 from service.settings import Settings, load
-from service.worker import Worker
+from service.view.kafka_view import FleetView
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
 PARTITIONS = 2

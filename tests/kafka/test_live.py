@@ -6,8 +6,8 @@ import msgspec
 from running import committed, readings, running, send, settings_for, wait_for
 
 from service import cli
-from service.live import live_sensors
 from service.settings import Rule
+from service.tools.live import live_sensors
 
 
 def test_another_model_starts_afresh_and_another_alarm_policy_does_not(connection, tmp_path, monkeypatch, capsys):

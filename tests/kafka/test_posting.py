@@ -11,7 +11,7 @@ from http_helpers import free_port, get, is_ready, post
 from running import running, settings_for
 
 from service.kafka.changelog import read_partition
-from service.messages import event_id
+from service.wire.messages import event_id
 
 RULES = [{"window": {"readings": 25}, "time": {"max_ahead_s": 1e9}}]
 START = 1_767_225_600

@@ -11,9 +11,9 @@ from kafka.errors import UnknownTopicOrPartitionError
 from kafka_helpers import produce
 from worker_helpers import eventually, partition_of, produce_readings, reading, records
 
-from service import messages
-from service.envelope import changelog_value, read_changelog_value
 from service.kafka import topics as kafka_topics
+from service.sensors.envelope import changelog_value, read_changelog_value
+from service.wire import messages
 
 PARTITIONS = 4  # of the topics that the fixture makes
 SMALL_WINDOWS = [{"match": "*", "window": {"readings": 20}}]

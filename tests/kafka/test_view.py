@@ -12,8 +12,8 @@ import pytest
 from http_helpers import free_port, get, request
 from worker_helpers import Service, WorkerProcess, command, eventually, partition_of, produce_readings, reading
 
+from service.runtime.housekeeping import compile_kernels
 from service.settings import Rule
-from service.upkeep import compile_kernels
 
 PARTITIONS = 4
 NAMES = [f"line-{i % 3}/sensor-{i}" for i in range(24)]

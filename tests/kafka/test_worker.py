@@ -26,7 +26,7 @@ from worker_helpers import (
     records,
 )
 
-from service import messages
+from service.wire import messages
 
 PARTITIONS = 4
 STARTED = "restored in"

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, generate_latest
 
 from service.metrics.sensors import STATUSES, SUSPICIOUS_FOR, SensorSeries
-from service.partition import Output
+from service.sensors.partition import Output
 from service.settings import Rule, Settings
 from service.settings.sections import Metrics as Options
 

@@ -12,9 +12,9 @@ import pytest
 from prometheus_client import CollectorRegistry
 from prometheus_helpers import alert_names, dashboard_expressions, recorded, run_promtool
 
-from service.delivery import SinkMetrics
 from service.metrics import Metrics
 from service.metrics.view import ViewMetrics
+from service.sinks.delivery import SinkMetrics
 
 HERE = local_prometheus.HERE
 ROOT = HERE.parents[1]

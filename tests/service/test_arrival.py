@@ -4,9 +4,9 @@ import random
 
 import pytest
 
-from service.arrival import MOST_INSERTED, judge
-from service.readings import REASONS, Reading
+from service.sensors.arrival import MOST_INSERTED, judge
 from service.settings import TimePolicy
+from service.wire.readings import REASONS, Reading
 
 SECOND = 1_000_000
 NOW = 1_700_000_000  # s

@@ -11,14 +11,14 @@ import pytest
 from records import Record
 
 from service import cli
-from service.backtest.replay import replay, with_threshold
-from service.mapping import decoder
-from service.partition import Partition, Rules, decode_with
-from service.readings import Reading, encode_reading
+from service.runtime.snapshot_store import Store
+from service.sensors.partition import Partition, Rules, decode_with
 from service.settings import RecordMapping, Rule, Settings
 from service.settings.rules import Alarms, DetectorSettings
 from service.settings.times import TimePolicy
-from service.store import Store
+from service.tools.backtest.replay import replay, with_threshold
+from service.wire.decoding import decoder
+from service.wire.readings import Reading, encode_reading
 
 BEGIN = 1_767_225_600
 CHANGES = {"pump/flow": [(0, 20.0), (120, 26.0), (260, 23.0)], "pump/speed": [(0, 5.0), (200, 3.0)]}

@@ -17,11 +17,11 @@ from pathlib import Path
 import numba, msgspec, numpy as np
 from numba.core.dispatcher import Dispatcher
 import records
-from service.mapping import decoder
-from service.partition import Partition, Rules, decode_with
+from service.wire.decoding import decoder
+from service.sensors.partition import Partition, Rules, decode_with
 from service.settings import RecordMapping, Rule, Settings
-from service.store import Store
-from service.upkeep import compile_kernels
+from service.runtime.snapshot_store import Store
+from service.runtime.housekeeping import compile_kernels
 
 def versions():
     kernels = [one for one in gc.get_objects() if isinstance(one, Dispatcher)]

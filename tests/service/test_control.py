@@ -4,7 +4,16 @@ from __future__ import annotations
 
 import pytest
 
-from service.control import Acknowledgement, ControlBook, Forget, Mute, Reset, as_change, key_of, moment
+from service.operations.control import (
+    Acknowledgement,
+    ControlBook,
+    Forget,
+    Mute,
+    Reset,
+    as_change,
+    key_of,
+    moment,
+)
 
 T0 = "2026-01-01T00:00:00Z"
 HOUR = 3_600_000_000

@@ -6,10 +6,10 @@ import logging
 
 from records import Record
 
-from service import dead_letters
-from service.dead_letters import DeadLetterLog
-from service.partition import Output, dead_letter
-from service.readings import BadRecord
+from service.runtime import dead_letter_log as dead_letters
+from service.runtime.dead_letter_log import DeadLetterLog
+from service.sensors.partition import Output, dead_letter
+from service.wire.readings import BadRecord
 
 
 def letters(count):

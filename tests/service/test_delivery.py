@@ -13,13 +13,13 @@ import prometheus_client
 import pytest
 from events import alarm, change, incident, notice
 
-from service import messages
-from service.control import ControlBook, Mute, as_change
-from service.delivery import Committed, Deliveries, Delivery, SinkMetrics, is_wanted
-from service.readings import rfc3339
+from service.operations.control import ControlBook, Mute, as_change
 from service.settings.sinks import SinkSettings, Status
 from service.sinks import Refused, StdoutSink, TryAgain
+from service.sinks.delivery import Committed, Deliveries, Delivery, SinkMetrics, is_wanted
 from service.sinks.sink import outgoing
+from service.wire import messages
+from service.wire.readings import rfc3339
 
 NOW = 1_700_000_100.0
 EVERYTHING = typing.get_args(Status)

@@ -8,10 +8,10 @@ import random
 import msgspec
 import pytest
 
-from service import envelope
+from service.runtime.snapshot_store import Saved
+from service.sensors import envelope
+from service.sensors.track import Track, _Saved, prepare_rule, tally
 from service.settings import Rule
-from service.store import Saved
-from service.track import Track, _Saved, prepare_rule, tally
 
 ORIGIN = envelope.Origin.of(bytes(range(16)), "a-group")
 

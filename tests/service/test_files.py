@@ -7,10 +7,10 @@ import stat
 
 import pytest
 
-from service.crashes import CrashJournal
 from service.embedded.database import Database
+from service.runtime.snapshot_store import Store
+from service.sensors.crashes import CrashJournal
 from service.sinks.lines import LinesSink
-from service.store import Store
 
 
 @pytest.fixture(autouse=True)

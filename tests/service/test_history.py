@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 import ishsmm_stream as hs
-from service import messages
-from service.history import History
-from service.inference import take
-from service.readings import BadRecord, Reading
+from service.sensors.history import History
+from service.sensors.inference import take
+from service.sensors.track import Track, _Saved, prepare_rule
 from service.settings.rules import Alarms, Rule, Window
 from service.settings.times import TimePolicy
 from service.settings.transforms import Season
-from service.track import Track, _Saved, prepare_rule
+from service.wire import messages
+from service.wire.readings import BadRecord, Reading
 
 SECOND = 1_000_000
 DAY = 86_400 * SECOND

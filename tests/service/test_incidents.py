@@ -10,12 +10,12 @@ import numpy as np
 import pytest
 from incident_streams import BEGIN, HOUR, SECOND, WEEK, Stream, change, names
 
-from service import messages
 from service.incidents import Incidents
 from service.incidents import incidents as module
 from service.incidents.change import time_of
 from service.incidents.usual import Usual
 from service.settings import IncidentPolicy
+from service.wire import messages
 
 NOW = BEGIN + WEEK
 MINUTE = 60 * SECOND

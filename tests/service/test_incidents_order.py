@@ -11,8 +11,8 @@ from hypothesis import strategies as st
 from incident_streams import BEGIN, HOUR, SECOND, change
 
 from service.incidents import Incidents
-from service.messages import incident_id
 from service.settings import IncidentPolicy
+from service.wire.messages import incident_id
 
 # Chance may open many, so that small cases have some; a span whose windows are short beside the hours.
 POLICY = IncidentPolicy(false_per_week=100.0, span_s=640.0)

@@ -5,12 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from service import inference, messages
-from service.inference import Inference, take
-from service.readings import Reading
+from service.sensors import inference
+from service.sensors.inference import Inference, take
+from service.sensors.track import Track, prepare_rule
 from service.settings import Rule
 from service.settings.rules import Window
-from service.track import Track, prepare_rule
+from service.wire import messages
+from service.wire.readings import Reading
 
 BEGIN = 1_700_000_000_000_000
 RULES = [Rule(window=Window(readings=7)), Rule(window=Window(readings=50), transform="log1p")]

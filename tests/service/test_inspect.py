@@ -9,8 +9,8 @@ import pytest
 
 from service import cli
 from service.embedded.worker import Worker
-from service.inspection import inspect
 from service.settings import load
+from service.tools.inspection import inspect
 
 BEGIN = 1_767_225_600
 

@@ -8,10 +8,10 @@ import sys
 
 PROGRAM = """if True:
     import logging
-    from service import logs
+    from service.runtime import logs
 
     logs.start()
-    client, ours = logging.getLogger("kafka.net.connection"), logging.getLogger("service.worker")
+    client, ours = logging.getLogger("kafka.net.connection"), logging.getLogger("service.kafka.worker")
     for node in range(50):
         client.error("Connection to %s failed", node)
         ours.warning("going on from the last commit")
@@ -30,4 +30,4 @@ def test_what_the_client_repeats_is_said_once_in_a_while():
         "Connection to 51 failed",
     ]
     assert told[-1]["repeated"] == 49
-    assert sum(one["logger"] == "service.worker" for one in told) == 50
+    assert sum(one["logger"] == "service.kafka.worker" for one in told) == 50

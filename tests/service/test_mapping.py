@@ -5,9 +5,18 @@ import random
 
 import pytest
 
-from service.mapping import decoder
-from service.readings import EARLIEST, LATEST, MOST_VALUES, REASONS, BadRecord, Reading, encode_reading, rfc3339
 from service.settings import RecordMapping
+from service.wire.decoding import decoder
+from service.wire.readings import (
+    EARLIEST,
+    LATEST,
+    MOST_VALUES,
+    REASONS,
+    BadRecord,
+    Reading,
+    encode_reading,
+    rfc3339,
+)
 
 LIMIT = 10_000
 NOW = 1_700_000_000_000  # a record's timestamp in ms

@@ -9,8 +9,10 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from service import asyncapi, messages
-from service.messages import (
+from service.sensors.wording import words
+from service.tools import asyncapi
+from service.wire import messages
+from service.wire.messages import (
     ChangeEvent,
     DeadLetter,
     Notice,
@@ -25,11 +27,10 @@ from service.messages import (
     rounded,
     segment,
 )
-from service.readings import REASONS
-from service.wording import words
+from service.wire.readings import REASONS
 
 NOW = 1_700_000_000_000_000
-ASYNCAPI = Path(messages.__file__).parents[1] / "deploy" / "asyncapi.yaml"
+ASYNCAPI = Path(__file__).parents[2] / "deploy" / "asyncapi.yaml"
 
 EVENT = ChangeEvent(
     id=event_id("a", 0, 0),
@@ -199,7 +200,7 @@ def test_schemas_describe_every_message():
 
 def test_the_asyncapi_document_is_the_messages_own():
     assert ASYNCAPI.read_text(encoding="utf-8") == asyncapi.as_yaml(asyncapi.document()), (
-        "write it anew: python -m service.asyncapi > deploy/asyncapi.yaml"
+        "write it anew: python -m service.tools.asyncapi > deploy/asyncapi.yaml"
     )
 
 

@@ -15,15 +15,15 @@ import numpy as np
 import pytest
 import records
 
-from service import messages
-from service.envelope import changelog_value, read_changelog_value
-from service.inference import take
-from service.mapping import decoder
-from service.partition import Partition, Rules, decode_with, take_all
+from service.runtime.snapshot_store import Saved, Store
+from service.sensors.envelope import changelog_value, read_changelog_value
+from service.sensors.inference import take
+from service.sensors.partition import Partition, Rules, decode_with, take_all
 from service.settings import RecordMapping, Rule, Settings
 from service.settings.rules import DetectorSettings
 from service.settings.times import TimePolicy
-from service.store import Saved, Store
+from service.wire import messages
+from service.wire.decoding import decoder
 
 BEGIN = 1_700_000_000
 

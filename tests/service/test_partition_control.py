@@ -10,17 +10,17 @@ import numpy as np
 import pytest
 from records import Record
 
-from service import messages
-from service.control import Acceptance, ControlBook, Forget, Reset, as_change
-from service.envelope import changelog_value, read_changelog_value
-from service.mapping import decoder
-from service.partition import Partition, Rules, decode_with
-from service.readings import rfc3339
+from service.operations.control import Acceptance, ControlBook, Forget, Reset, as_change
+from service.runtime.snapshot_store import Store
+from service.sensors.envelope import changelog_value, read_changelog_value
+from service.sensors.partition import Partition, Rules, decode_with
+from service.sensors.track import tally
 from service.settings import RecordMapping, Rule, Settings
 from service.settings.rules import Alarms
 from service.settings.times import TimePolicy
-from service.store import Store
-from service.track import tally
+from service.wire import messages
+from service.wire.decoding import decoder
+from service.wire.readings import rfc3339
 
 BEGIN = 1_700_000_000
 T0 = "2026-01-01T00:00:00Z"

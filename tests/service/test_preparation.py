@@ -5,10 +5,10 @@ import math
 import numpy as np
 import pytest
 
-from service.preparation import preparation
-from service.readings import BadRecord
+from service.sensors.transforms import preparation
 from service.settings.models import ModelTable
 from service.settings.rules import DetectorSettings, Rule
+from service.wire.readings import BadRecord
 
 
 def counting(**emission):

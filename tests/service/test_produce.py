@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from service import cli
-from service.produce import Pace, paced
-from service.readings import Reading
+from service.tools.produce import Pace, paced
+from service.wire.readings import Reading
 
 FILE = [Reading("a", 1_000_000 * 60 * i, (float(i),)) for i in range(4)]  # one a minute
 

@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from service.messages import rounded
-from service.recent import downsample
+from service.sensors.recent import downsample
+from service.wire.messages import rounded
 
 
 def down(readings):

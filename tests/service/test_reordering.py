@@ -10,15 +10,15 @@ import numpy as np
 import pytest
 import records
 
-from service import messages
-from service.mapping import decoder
-from service.partition import Partition, Rules, decode_with
-from service.readings import Reading
-from service.reordering import MOST_WAITING, ReorderBuffer
+from service.runtime.snapshot_store import Store
+from service.sensors.partition import Partition, Rules, decode_with
+from service.sensors.reordering import MOST_WAITING, ReorderBuffer
 from service.settings import RecordMapping, Rule, Settings
 from service.settings.rules import Window
 from service.settings.times import TimePolicy
-from service.store import Store
+from service.wire import messages
+from service.wire.decoding import decoder
+from service.wire.readings import Reading
 
 START = 1_700_000_000
 

@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pytest
 
-from service.scoring import Label, Margin, read_labels, read_margin, score
+from service.tools.backtest.scoring import Label, Margin, read_labels, read_margin, score
 
 TIMES = {"a": [1_000_000 * 60 * i for i in range(200)]}  # one a minute
 

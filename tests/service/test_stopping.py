@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from service import stopping
+from service.runtime import stopping
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
@@ -31,7 +31,7 @@ def test_a_signal_may_come_while_what_stop_needs_is_held():
 
 def test_a_second_signal_ends_the_process():
     program = (
-        "import signal, time\nfrom service import stopping\n"
+        "import signal, time\nfrom service.runtime import stopping\n"
         "with stopping.by_signals(lambda: time.sleep(60)):\n"
         "    signal.raise_signal(signal.SIGTERM)\n    time.sleep(0.6)\n    signal.raise_signal(signal.SIGINT)\n"
     )

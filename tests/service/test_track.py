@@ -9,12 +9,19 @@ import numpy as np
 import pytest
 
 import ishsmm_stream as hs
-from service import messages
-from service.inference import take
-from service.readings import BadRecord, Reading
+from service.sensors.inference import take
+from service.sensors.track import (
+    REMEMBERED,
+    Track,
+    TrackError,
+    _Saved,
+    prepare_rule,
+    tally,
+)
 from service.settings.rules import Alarms, DetectorSettings, Rule, Window
 from service.settings.times import TimePolicy
-from service.track import REMEMBERED, Track, TrackError, _Saved, prepare_rule, tally
+from service.wire import messages
+from service.wire.readings import BadRecord, Reading
 
 SECOND = 1_000_000
 BEGIN = 1_700_000_000 * SECOND

@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import ishsmm_stream as hs
-from service.arrival import judge
-from service.inference import take
-from service.readings import BadRecord, Reading
+from service.sensors.arrival import judge
+from service.sensors.inference import take
+from service.sensors.track import Track, prepare_rule
 from service.settings import Rule
-from service.track import Track, prepare_rule
+from service.wire.readings import BadRecord, Reading
 
 SECOND = 1_000_000
 TIMES = [0, 5, 5, 6, 3, 100, 101, 500, 499, 501]

@@ -13,8 +13,8 @@ import saved_states
 from saved_states import DATA, DETECTORS, RULES, take
 
 import ishsmm_stream as hs
-from service.envelope import read_changelog_value
-from service.track import Track, prepare_rule
+from service.sensors.envelope import read_changelog_value
+from service.sensors.track import Track, prepare_rule
 
 WRITTEN = {path.stem: json.loads(path.read_text(encoding="utf-8")) for path in sorted(DATA.glob("states-*.json"))}
 

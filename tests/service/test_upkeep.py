@@ -7,10 +7,10 @@ import time
 import msgspec
 import pytest
 
-from service import upkeep
 from service.metrics import Metrics
+from service.runtime import housekeeping as upkeep
+from service.runtime.housekeeping import Upkeep
 from service.settings import Settings
-from service.upkeep import Upkeep
 
 
 class Held:
@@ -58,7 +58,7 @@ def test_connections_that_the_client_leaves_behind_are_closed_in_time():
     """Refused ones are garbage that refers to itself, a file and some forty objects each, two a second and client."""
     program = """if True:
         import os, sys
-        from service.upkeep import settle_interpreter
+        from service.runtime.housekeeping import settle_interpreter
 
         class Refused:
             def __init__(self):

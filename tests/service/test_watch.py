@@ -10,16 +10,17 @@ import numpy as np
 import pytest
 from rich.console import Console
 
-from service import cli, messages
+from service import cli
 from service.embedded.worker import Worker
-from service.inference import take
-from service.readings import Reading
+from service.sensors.inference import take
+from service.sensors.track import Track, prepare_rule
 from service.settings import Rule
 from service.settings.rules import Alarms
-from service.track import Track, prepare_rule
-from service.watch.board import Board
-from service.watch.feeds import feed
-from service.watch.screen import Screen, sparkline
+from service.tools.watch.board import Board
+from service.tools.watch.feeds import feed
+from service.tools.watch.screen import Screen, sparkline
+from service.wire import messages
+from service.wire.readings import Reading
 
 BEGIN = 1_767_225_600
 

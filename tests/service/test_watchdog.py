@@ -6,11 +6,11 @@ import subprocess
 import sys
 import time
 
-from service.watchdog import EXIT_CODE, deadline
+from service.runtime.watchdog import EXIT_CODE, deadline
 
 HANGS = """
 import logging, time
-from service.watchdog import deadline
+from service.runtime.watchdog import deadline
 logging.basicConfig()
 def hanging_commit():
     time.sleep(60)
@@ -35,7 +35,7 @@ def test_block_that_ends_in_time_is_left_alone():
 COMPILES = """
 import logging, time
 from numba.core import event
-from service.watchdog import deadline
+from service.runtime.watchdog import deadline
 logging.basicConfig()
 with deadline(0.5, "a cycle"):
     event.start_event("numba:compile")

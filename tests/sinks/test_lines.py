@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 from events import change
 
-from service import messages
 from service.sinks import LinesSink, TryAgain
 from service.sinks.sink import outgoing
+from service.wire import messages
 
 
 def event(sensor):

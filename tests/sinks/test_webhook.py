@@ -11,10 +11,10 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 import pytest
 from events import change
 
-from service import messages
 from service.settings.sinks import SinkSettings
 from service.sinks import Refused, TryAgain, WebhookSink, open_sink
 from service.sinks.sink import outgoing
+from service.wire import messages
 
 
 class Receiver(ThreadingHTTPServer):

@@ -5,11 +5,11 @@ from __future__ import annotations
 import msgspec
 import pytest
 
-from service.mapping import decoder
-from service.readings import BadRecord, Reading
 from service.settings import RecordMapping
 from service.settings.sources import FileSource
 from service.sources.files import FileReader, Position
+from service.wire.decoding import decoder
+from service.wire.readings import BadRecord, Reading
 
 SECOND = 1_000_000
 NOON = 1_767_268_800  # 2026-01-01T12:00:00Z

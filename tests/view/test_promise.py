@@ -10,11 +10,11 @@ from http_helpers import get
 from view_helpers import START, ShownFleet, alarm, shown, state_record
 
 from service.api.openapi import document
-from service.messages import Place, rounded
-from service.readings import rfc3339
 from service.settings import Rule, Settings
 from service.settings.rules import Alarms
 from service.view.fleet import Fleet
+from service.wire.messages import Place, rounded
+from service.wire.readings import rfc3339
 
 DAY = 86_400
 WEEK = 7 * DAY

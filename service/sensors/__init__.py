@@ -1,0 +1,1 @@
+"""One sensor's life: arrival checks, transforms, detector, history, wording; and a partition of sensors."""

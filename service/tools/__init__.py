@@ -1,0 +1,1 @@
+"""Programs for people: audit, backtest, inspect, produce, tail, watch, the demo."""

@@ -1,0 +1,172 @@
+"""The events topic as lines for people, as they come."""
+
+from __future__ import annotations
+
+import os
+import sys
+import time
+from collections.abc import Callable, Generator, Iterator, Mapping
+from datetime import datetime
+from typing import TextIO
+
+import msgspec
+from kafka.errors import KafkaError
+from kafka.structs import TopicPartition
+
+from service.kafka import topics as kafka_topics
+from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
+from service.operations.control import ControlBook
+from service.sources.plant import Planted
+from service.wire import messages
+
+# ANSI, by what a line says
+_COLOURS = {
+    "ALARM": "1;31", "cleared": "32", "provisional": "0", "confirmed": "0", "relocated": "2", "retracted": "2",
+    "silent": "31", "back": "32", "new generation": "35", "accepted": "32",
+    "planted": "2",
+}  # fmt: skip
+_WIDEST_SENSOR = 32
+
+
+def follow(
+    connection: Connection, topic: str, *, from_beginning: bool = False, until_end: bool = False,
+    is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
+) -> Iterator[bytes]:  # fmt: skip
+    """Committed records of all partitions of a topic: those that come from now on, or all.
+
+    ``until_end``: up to those that are there now. ``ready`` is called once nothing that comes is missed any more."""
+    for value, _ in follow_dated(
+        connection, topic, from_beginning=from_beginning, until_end=until_end, is_over=is_over, ready=ready
+    ):
+        yield value
+
+
+def follow_dated(
+    connection: Connection, topic: str, *, from_beginning: bool = False, until_end: bool = False,
+    is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
+) -> Generator[tuple[bytes, int], None, None]:  # fmt: skip
+    """As ``follow``, with the times of publication in milliseconds since the epoch."""
+    last = {topic: None if from_beginning else 0}
+    for record in follow_several(connection, last, until_end=until_end, is_over=is_over, ready=ready):
+        if record is not None:
+            yield record
+
+
+def follow_several(
+    connection: Connection, last: Mapping[str, int | None], *, until_end: bool = False,
+    is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
+) -> Iterator[tuple[bytes, int] | None]:  # fmt: skip
+    """As ``follow_dated``, of several topics, each with so many of the last records of its partitions (None: all).
+    None comes whenever nothing more is there for the moment."""
+    counts = kafka_topics.partition_counts(connection, last)
+    places = [TopicPartition(topic, number) for topic in last for number in range(counts[topic])]
+    consumer = connection.consumer(
+        isolation_level="read_committed", enable_auto_commit=False, auto_offset_reset="earliest"
+    )
+    try:
+        consumer.assign(places)
+        ends = consumer.end_offsets(places, timeout_ms=REQUEST_MS)
+        firsts = consumer.beginning_offsets(places, timeout_ms=REQUEST_MS)
+        for place in places:
+            wanted = last[place.topic]
+            consumer.seek(place, firsts[place] if wanted is None else max(firsts[place], ends[place] - wanted))
+        ready()
+        while not is_over():
+            for records in consumer.poll(timeout_ms=200).values():
+                yield from ((record.value, record.timestamp) for record in records if record.value is not None)
+            if until_end and all(consumer.position(place) >= ends[place] for place in places):
+                return
+            yield None
+    except KafkaError as error:
+        raise ConnectionProblem(f"{', '.join(last)} cannot be read: {type(error).__name__}: {error}") from error
+    finally:
+        consumer.close()
+
+
+def decode(value: bytes) -> messages.Event | None:
+    """The event; None for what is none of ours."""
+    try:
+        message = messages.decode(value)
+    except msgspec.DecodeError:
+        return None
+    return message if isinstance(message, messages.Event) else None
+
+
+def line(message: messages.Event) -> tuple[str, str, str, str, str]:
+    """Return time, sensor, status, words and, for a change, how probable it is.
+
+    The time is the one at which this could be said; where a change lies further back, the words say when it was.
+    """
+    if isinstance(message, messages.Notice):
+        return clock(message.time), message.sensor, message.kind.replace("_", " "), message.why, ""
+    if isinstance(message, messages.AlarmEvent):
+        status = "ALARM" if message.status == "raised" else "cleared"
+        return clock(message.at.time), message.sensor, status, message.summary, ""
+    unit = message.labels.get("unit")
+    summary = message.summary + (f" {unit}" if unit and "->" in message.summary and "," not in message.summary else "")
+    at = clock(message.at.time)
+    if message.time is not None and clock(message.time) != at and message.status != "retracted":
+        summary += f", since {clock(message.time)}"
+    probable = "" if message.probability is None else f"{percent(message.probability)}"
+    return at, message.sensor, message.status, summary, probable
+
+
+def remarks(message: messages.Event, published: int, book: ControlBook, with_id: bool = False) -> str:
+    """What people have said of an event, and its id. ``published``: in milliseconds."""
+    found = []
+    if with_id and not isinstance(message, messages.Notice):
+        found.append(message.id)
+    if book.is_muted(message.sensor, published * 1000) is not None:
+        found.append("muted")
+    seen = None if isinstance(message, messages.Notice) else book.acknowledgement(message.id)
+    if seen is not None:
+        found.append(f"acknowledged{f' by {seen.by}' if seen.by else ''}{f': {seen.note}' if seen.note else ''}")
+    return ", ".join(found)
+
+
+def percent(probability: float) -> str:
+    """With as many nines as matter, and never a round 100 % that nobody can be sure of.
+
+    >>> percent(0.5), percent(0.987), percent(0.99996), percent(1.0)
+    ('50 %', '98.7 %', '> 99.9 %', '> 99.9 %')
+    """
+    if probability > 0.999:
+        return "> 99.9 %"
+    return f"{100.0 * probability:.3g} %"
+
+
+def clock(moment: str | None) -> str:
+    """The time of day here; with the date where it is not today's."""
+    if moment is None:
+        return "?"
+    local = datetime.fromisoformat(moment).astimezone()
+    pattern = "%H:%M:%S" if local.date() == datetime.now().astimezone().date() else "%Y-%m-%d %H:%M:%S"
+    return local.strftime(pattern)
+
+
+class Printer:
+    """Prints lines in columns, in colour on a terminal (unless NO_COLOR is set)."""
+
+    def __init__(self, out: TextIO | None = None) -> None:
+        self._out = sys.stdout if out is None else out
+        self._in_colour = self._out.isatty() and "NO_COLOR" not in os.environ
+        self._width = 28
+
+    def __call__(
+        self, moment: str, sensor: str, status: str, words: str, probable: str = "", remarks: str = ""
+    ) -> None:
+        """One line."""
+        self._width = min(_WIDEST_SENSOR, max(self._width, len(sensor)))
+        said = f"{status:<14}"
+        if self._in_colour:
+            said = f"\x1b[{_COLOURS.get(status, '0')}m{said}\x1b[0m"
+        tail = (f"  ({probable})" if probable else "") + (f"  [{remarks}]" if remarks else "")
+        print(f"{moment}  {sensor:<{self._width}}  {said}  {words}{tail}", file=self._out, flush=True)
+
+    def planted(self, fault: Planted) -> None:
+        """Print a line about a fault of the demo plant."""
+        self(time.strftime("%H:%M:%S"), fault.sensor, "planted", fault.words)
+
+    def note(self, words: str) -> None:
+        """Print a line of its own."""
+        print(words, file=self._out, flush=True)

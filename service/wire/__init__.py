@@ -1,0 +1,1 @@
+"""Types on the wire: messages, readings, and how the records of others are mapped to readings."""
