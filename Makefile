@@ -6,7 +6,7 @@ EXTRAS := service,river,plots,dev,deploy,bench
 # the image's Python
 PIN := --quiet --python-version 3.11 --python-platform linux --generate-hashes --no-header
 
-.PHONY: help setup run test lint format calibrate paper chaos fuzz bench clean broker browser kafka run-kafka tutorial \
+.PHONY: help setup run test lint format calibrate paper chaos compare fuzz bench clean broker browser kafka run-kafka tutorial \
 	promtool prometheus dashboards linters pins deploy-test image-test sbom
 
 help:  ## list the targets
@@ -92,6 +92,9 @@ dashboards: setup  ## write the Grafana dashboards anew
 
 chaos: broker  ## workers and brokers that die, hang, come and go under load (FAULTS=20 SEED=1; NODES=3: a cluster)
 	PYTHONPATH=.:tests:deploy/kafka $(BIN)/python tests/chaos.py --faults $(or $(FAULTS),20) --seed $(or $(SEED),1) $(if $(NODES),--nodes $(NODES))
+
+compare: broker  ## service and library against another commit, byte by byte (REV=HEAD; ONLY=input LOG=kafka: a part of it)
+	PYTHONPATH=.:tests:deploy/kafka $(BIN)/python tests/compare.py --rev $(or $(REV),HEAD) $(if $(ONLY),--only $(ONLY)) $(if $(LOG),--log $(LOG))
 
 fuzz: setup  ## forged snapshots, states, records, requests and configurations (MINUTES=6, SEED=...: as printed)
 	@for door in snapshots service http; do \
