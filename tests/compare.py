@@ -17,6 +17,7 @@ import argparse
 import json
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -181,6 +182,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--only", choices=INPUTS, action="append", help="this input, or several; default: all")
     parser.add_argument("--log", choices=LOGS, action="append", help="this log, or several; default: all")
     arguments = parser.parse_args(argv)
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(1))  # so that nothing is left behind
     logs = arguments.log or [log for log in LOGS if log != "library" or not arguments.only]
     with ExitStack() as closing:
         old = arguments.old or closing.enter_context(worktree(arguments.rev))

@@ -366,7 +366,7 @@ def wide_file() -> Input:
     lines += [f"{START + t},{one[t]:.4f},{'' if t % 9 == 0 else format(two[t], '.4f')}" for t in range(500)]
     lines[100] = "what,is,this"
     records = [Record(None, line.encode()) for line in lines]
-    steps = [Send(records[:300]), Send(records[300:])]
+    steps = [Send(records[:300]), Restart(), Send(records[300:])]
     return Input("wide_file", steps, [{"match": "*", **QUICK}], source="file", file={"format": "csv"}, kafka=False)
 
 

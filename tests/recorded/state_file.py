@@ -71,6 +71,7 @@ def goes_on(tree: Path, folder: Path, state: bytes) -> dict[str, Any]:
     run.prepare()
     run.state.write_bytes(state)
     run.take(parts()[2])
+    run.stop()
     run.take(Command(("unmute", MUTED)))
     queries = {
         "events": "SELECT seq, sensor, id, status, value FROM events ORDER BY seq",
