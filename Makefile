@@ -106,10 +106,11 @@ fuzz: setup  ## forged snapshots, states, records, requests and configurations (
 tutorial: broker  ## run docs/tutorial.md and write what its commands print into it
 	PYTHONPATH=.:tests:deploy/kafka $(BIN)/python tests/tutorial.py
 
-lint: setup  ## ruff and mypy
+lint: setup  ## ruff, mypy and the directions of imports
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports --no-cache --no-logo
 
 format: setup  ## let ruff format the code
 	$(BIN)/ruff check --fix .

@@ -38,22 +38,24 @@ from kafka.structs import OffsetAndMetadata, TopicPartition  # noqa: E402
 from table import Table  # noqa: E402
 
 from service.commands import topics as topics_command  # noqa: E402
+from service.composition import KafkaService  # noqa: E402
 from service.kafka import topics as kafka_topics  # noqa: E402
 from service.kafka.changelog import ChangelogReader  # noqa: E402
 from service.kafka.connection import Connection  # noqa: E402
 from service.kafka.consumer import Subscription  # noqa: E402
+from service.kafka.following import follow  # noqa: E402
 from service.kafka.input import Commit, connection_of  # noqa: E402
 from service.kafka.producer import RECORD_OVERHEAD, Transactions  # noqa: E402
-from service.kafka.worker import Worker  # noqa: E402
-from service.runtime.housekeeping import settle_interpreter  # noqa: E402
-from service.runtime.snapshot_store import Saved  # noqa: E402
+from service.runtime import log  # noqa: E402
+from service.runtime.log import Polled  # noqa: E402
+from service.runtime.warm_up import settle_interpreter  # noqa: E402
 from service.sensors.envelope import changelog_value  # noqa: E402
-from service.sensors.inference import take  # noqa: E402
-from service.sensors.partition import Output  # noqa: E402
-from service.sensors.track import Track, prepare_rule  # noqa: E402
+from service.sensors.inference import infer  # noqa: E402
+from service.sensors.rules import prepare_rule  # noqa: E402
+from service.sensors.saved import Saved  # noqa: E402
+from service.sensors.track import Track  # noqa: E402
 from service.settings import Rule, Settings  # noqa: E402
 from service.settings.sections import Topics  # noqa: E402
-from service.tools.tail import follow  # noqa: E402
 from service.wire import messages  # noqa: E402
 from service.wire.readings import Reading  # noqa: E402
 
@@ -122,7 +124,7 @@ class Cycle(NamedTuple):
     sent: list[tuple[str, bytes, bytes, int]]  # kind, key, value, partition
 
 
-class Watched(Worker):
+class Watched(KafkaService):
     """A worker that stops when the backlog is done, takes its time, and can remember what it sent."""
 
     def __init__(self, settings: Settings, total: int, capture: bool = False) -> None:
@@ -131,23 +133,27 @@ class Watched(Worker):
         self._consumed = 0
         self.began = self.ended = 0.0
         self.cycles: list[Cycle] = []
+        self._poll, self._commit = self.records.poll, self.records.commit
+        self.records.poll = self._watch_poll  # type: ignore[method-assign]
+        self.records.commit = self._watch_commit  # type: ignore[method-assign]
 
-    def _work(self, records: Any, save_all: bool = False) -> bool:
-        if records and not self.began:
+    def _watch_poll(self, seconds: float) -> Polled:
+        polled = self._poll(seconds)
+        if polled.records and not self.began:
             self.began = time.perf_counter()
-        self._consumed += sum(map(len, records.values()))
-        did = super()._work(records, save_all)
+        self._consumed += sum(map(len, polled.records.values()))
+        return polled
+
+    def _watch_commit(self, cycle: log.Cycle) -> None:
+        if self._capture and not self.ended:
+            sent = [(one.kind, one.key, one.encoded(), number) for number, one in cycle.outputs]
+            changelog = self.records._changelog_records(cycle.snapshots)
+            sent += [("changelog", key, value, number) for number, key, value in changelog]
+            self.cycles.append(Cycle(self._consumed, sent))
+        self._commit(cycle)
         if self._consumed >= self._total and not self.ended:
             self.ended = time.perf_counter()
             self.stop()
-        return did
-
-    def _commit(self, outputs: list[tuple[int, Output]], snapshots: Any, offsets: Any, forgotten: Any) -> None:
-        if self._capture and not self.ended:
-            sent = [(one.kind, one.key, one.value, number) for number, one in outputs]
-            sent += [("changelog", key, value, number) for number, key, value in self._changelog_records(snapshots)]
-            self.cycles.append(Cycle(self._consumed, sent))
-        super()._commit(outputs, snapshots, offsets, forgotten)
 
 
 class _Plain(msgspec.Struct, gc=False):
@@ -402,7 +408,7 @@ def fed_track(rule: Rule, sensor: int, count: int) -> Track:
     accepted = []
     for at, value in zip(times, values(sensor, count).tolist(), strict=True):
         accepted.append((at, (value,), track.judge(Reading(track.sensor, at, (value,)), -1)))
-    take(track, accepted)
+    infer(track, accepted)
     return track
 
 

@@ -30,10 +30,12 @@ import msgspec  # noqa: E402
 import numpy as np  # noqa: E402
 from table import Table  # noqa: E402
 
-from service.runtime.housekeeping import compile_kernels  # noqa: E402
-from service.runtime.snapshot_store import Store  # noqa: E402
+from service.runtime.warm_up import compile_kernels  # noqa: E402
 from service.sensors.envelope import changelog_value  # noqa: E402
-from service.sensors.partition import Partition, Rules, decode_with  # noqa: E402
+from service.sensors.partition import Partition  # noqa: E402
+from service.sensors.records import decode_with  # noqa: E402
+from service.sensors.rules import Rules  # noqa: E402
+from service.sensors.saved import Store  # noqa: E402
 from service.sensors.track import Track  # noqa: E402
 from service.settings import RecordMapping, Rule, Settings  # noqa: E402
 from service.wire.decoding import decoder  # noqa: E402

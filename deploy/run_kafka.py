@@ -29,12 +29,13 @@ from service.commands import audit as audit_command  # noqa: E402
 from service.commands import topics as topics_command  # noqa: E402
 from service.kafka import groups  # noqa: E402
 from service.kafka import topics as kafka_topics  # noqa: E402
+from service.kafka.following import follow  # noqa: E402
 from service.kafka.input import connection_of  # noqa: E402
 from service.settings import Settings, load  # noqa: E402
 from service.sources.plant import PLANT, Planted  # noqa: E402
 from service.tools.demo import produce  # noqa: E402
-from service.tools.demo_score import Score  # noqa: E402
-from service.tools.tail import Printer, decode, follow, line  # noqa: E402
+from service.tools.demo_score import DemoScore  # noqa: E402
+from service.tools.tail import Printer, decode, line  # noqa: E402
 from service.wire import messages  # noqa: E402
 
 CONFIG = HERE / "demo.toml"
@@ -92,7 +93,7 @@ def wait_for(worker: subprocess.Popen[bytes], settings: Settings) -> None:
 def show(settings: Settings, seconds: float | None) -> None:
     """Produce and print until Ctrl-C, or for so long."""
     over, connection, printer = threading.Event(), connection_of(settings), Printer()
-    score = Score(RATE, len(PLANT))
+    score = DemoScore(RATE, len(PLANT))
 
     def planted(fault: Planted) -> None:
         printer.planted(fault)

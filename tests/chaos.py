@@ -44,7 +44,7 @@ from worker_helpers import (
 
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection
-from service.runtime.housekeeping import compile_kernels
+from service.runtime.warm_up import compile_kernels
 from service.settings import Rule
 from service.wire import messages
 from service.wire.readings import microseconds

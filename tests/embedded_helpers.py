@@ -16,7 +16,7 @@ from typing import Any
 
 from http_helpers import free_port, get, is_ready
 
-from service.embedded.worker import Worker
+from service.composition import EmbeddedService
 from service.settings import Settings, load
 
 # Settings under which a test sees snapshots, and does not wait
@@ -58,11 +58,24 @@ def settings_of(folder: Path, rules: list[dict[str, Any]] | None = None, **secti
     return load(configured(folder, rules, **sections), environment(folder))
 
 
+class Ready:
+    """In the place of a terminal: sets an event when the service is ready."""
+
+    def __init__(self, event: threading.Event) -> None:
+        self.ready = event.set
+
+    def planted(self, fault: object) -> None: ...
+
+    def committed(self, cycle: object) -> None: ...
+
+    def idle(self) -> None: ...
+
+
 @contextmanager
-def running(settings: Settings) -> Iterator[Worker]:
+def running(settings: Settings) -> Iterator[EmbeddedService]:
     """A worker on a thread, stopped in order at the end. Yields when it is ready."""
     ready = threading.Event()
-    worker = Worker(settings, ready=ready.set)
+    worker = EmbeddedService(settings, Ready(ready))
     failed: list[BaseException] = []
 
     def work() -> None:
@@ -89,7 +102,7 @@ def running(settings: Settings) -> Iterator[Worker]:
 
 def run_to_end(settings: Settings) -> None:
     """A worker whose sources have an end."""
-    Worker(settings).run()
+    EmbeddedService(settings).run()
 
 
 class Process:

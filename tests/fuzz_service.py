@@ -33,9 +33,12 @@ import records
 from service.operations import control
 from service.operations.control import ControlBook
 from service.operations.names import NameBook
-from service.runtime.snapshot_store import Saved, Store
+from service.runtime.snapshot_store import SnapshotStore
 from service.sensors import envelope
-from service.sensors.partition import Output, Partition, Rules, decode_with
+from service.sensors.partition import Partition
+from service.sensors.records import Outbound, decode_with
+from service.sensors.rules import Rules
+from service.sensors.saved import Saved
 from service.settings import RecordMapping, Rule, Settings, load
 from service.settings.models import ModelTable
 from service.settings.rules import DetectorSettings, Window
@@ -107,9 +110,9 @@ def encoded(draw: random.Random, value: Any) -> bytes:
     return flipped(draw, data) if draw.random() < 0.3 else data
 
 
-def check_outputs(outputs: list[Output]) -> None:
+def check_outputs(outputs: list[Outbound]) -> None:
     for output in outputs:
-        messages.decode(output.value)
+        messages.decode(output.encoded())
 
 
 # Saved states
@@ -136,7 +139,7 @@ def input_record(offset: int, sensor: str, value: float) -> records.Record:
     return records.Record(offset, 1_700_000_000_000 + 250 * offset, sensor.encode(), text)
 
 
-def new_partition(store: Store, book: ControlBook | None = None) -> Partition:
+def new_partition(store: SnapshotStore, book: ControlBook | None = None) -> Partition:
     decode = decode_with(decoder(RecordMapping(partitioned_by_sensor=True), LIMIT))
     return Partition(NUMBER, Rules(Settings(rules=RULES)), decode, store, lambda: True, 60.0, book)
 
@@ -150,7 +153,7 @@ def stream(first: int, count: int) -> list[records.Record]:
 @functools.cache
 def saved_states() -> dict[str, Saved]:
     """A real state of each rule, as it is before it is sealed."""
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(Store(Path(folder) / "s.sqlite")) as store:
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(SnapshotStore(Path(folder) / "s.sqlite")) as store:
         part = new_partition(store)
         part.begin(0, 0)
         part.take(stream(0, 800))
@@ -185,7 +188,7 @@ def state_trial(draw: random.Random) -> str:
     if chosen >= 0.9:
         value = flipped(draw, envelope.changelog_value(sealed[victim]))
         sealed[victim] = envelope.read_changelog_value(value)
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(Store(Path(folder) / "s.sqlite")) as store:
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(SnapshotStore(Path(folder) / "s.sqlite")) as store:
         store.put(NUMBER, sealed.items())
         part = new_partition(store)
         part.begin(800, 1_700_000_200_000_000, end=900)
@@ -199,9 +202,9 @@ def state_trial(draw: random.Random) -> str:
         for sensor in ("plain", "waits", "cycle", "returns"):
             again.look(sensor)
         fresh = {
-            messages.decode(output.value).sensor  # type: ignore[union-attr]
+            output.message.sensor
             for output in outputs
-            if b'"new_generation"' in output.value
+            if isinstance(output.message, messages.Notice) and output.message.kind == "new_generation"
         }
     assert fresh <= {victim}, fresh
     return f"{field}: {'refused' if fresh else 'accepted'}"
@@ -251,7 +254,7 @@ def record_trial(draw: random.Random) -> str:
             outcomes["taken"] += 1
         except BadRecord:
             outcomes["refused"] += 1
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(Store(Path(folder) / "s.sqlite")) as store:
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(SnapshotStore(Path(folder) / "s.sqlite")) as store:
         part = Partition(NUMBER, Rules(Settings(rules=RULES)), decode_with(decode), store, lambda: True)
         part.begin(0, 0)
         check_outputs(part.take(batch)[0])
@@ -265,7 +268,7 @@ def record_trial(draw: random.Random) -> str:
 
 # Control records
 
-CONTROLS: tuple[control.Record, ...] = (
+CONTROLS: tuple[control.ControlRecord, ...] = (
     control.Mute(pattern="pl*", since="2026-01-01T00:00:00Z", until="2027-01-01T00:00:00Z", by="me"),
     control.Acknowledgement(id="abc", sensor="plain", time="2026-01-01T00:00:00Z"),
     control.Acceptance(sensor="plain", generation=0, time="2026-01-01T00:00:00Z"),
@@ -283,7 +286,7 @@ def control_trial(draw: random.Random) -> str:
         key = control.key_of(record)
         if isinstance(value, dict) and draw.random() < 0.7:
             with contextlib.suppress(msgspec.ValidationError, TypeError):
-                key = control.key_of(msgspec.convert(value, control.Record))
+                key = control.key_of(msgspec.convert(value, control.ControlRecord))
         if draw.random() < 0.1:
             key = flipped(draw, key.encode()).decode(errors="replace")
         changes[key] = encoded(draw, value)
@@ -293,7 +296,7 @@ def control_trial(draw: random.Random) -> str:
     book.outdated(1_900_000_000_000_000)
     list(book.of_sensor("plain"))
     book.mutes()
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(Store(Path(folder) / "s.sqlite")) as store:
+    with tempfile.TemporaryDirectory() as folder, contextlib.closing(SnapshotStore(Path(folder) / "s.sqlite")) as store:
         origin = envelope.Origin()
         store.put(NUMBER, [(name, envelope.seal(NUMBER, name, one, origin)) for name, one in saved_states().items()])
         part = new_partition(store, book)

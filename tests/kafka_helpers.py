@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kafka import KafkaProducer
 
-from service.kafka.changelog import read_partition
+from service.kafka.changelog import ChangelogReader, KeyedValue
 from service.kafka.connection import Connection
-from service.kafka.consumer import Partition, Subscription
+from service.kafka.consumer import Subscription
+from service.runtime.log import TopicPartition
 
 
 def produce(connection: Connection, topic: str, values: list[bytes], partition: int = 0, **options: Any) -> None:
@@ -21,6 +22,14 @@ def produce(connection: Connection, topic: str, values: list[bytes], partition: 
         producer.send(topic, value, partition=partition, **options)
     producer.flush()
     producer.close()
+
+
+def read_partition(
+    connection: Connection, topic: str, partition: int, until: int | None = None
+) -> Iterator[KeyedValue]:
+    """Committed records of a partition."""
+    with ChangelogReader(connection) as reader:
+        yield from reader.read(topic, partition, until)
 
 
 def committed_values(connection: Connection, topic: str, partition: int = 0) -> list[bytes | None]:
@@ -38,7 +47,7 @@ def poll_until(subscription: Subscription, done: Callable[[], bool], seconds: fl
     return records
 
 
-def join(subscription: Subscription, count: int) -> set[Partition]:
+def join(subscription: Subscription, count: int) -> set[TopicPartition]:
     """Poll until ``count`` partitions are ours, go to their start and resume them."""
     poll_until(subscription, lambda: len(subscription.assignment()) == count)
     assigned = subscription.take_changes().assigned

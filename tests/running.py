@@ -13,10 +13,10 @@ import msgspec
 from kafka import KafkaProducer
 
 from service.commands import topics as topics_command
+from service.composition import KafkaService
 from service.kafka import groups
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection
-from service.kafka.worker import Worker
 from service.settings import Settings
 from service.settings.sections import Topics
 
@@ -44,9 +44,9 @@ def settings_for(connection: Connection, folder: Path, partitions: int = 2, **se
 
 
 @contextmanager
-def running(settings: Settings) -> Iterator[Worker]:
+def running(settings: Settings) -> Iterator[KafkaService]:
     """The worker, stopped in order at the end."""
-    worker = Worker(settings)
+    worker = KafkaService(settings)
     failed: list[BaseException] = []
 
     def work() -> None:
@@ -88,7 +88,7 @@ def committed(settings: Settings, topic: str | None = None) -> int:
     return sum(offset for (name, _), (offset, _) in found.items() if name == (topic or settings.kafka.topics[0]))
 
 
-def accepted(worker: Worker) -> float | None:
+def accepted(worker: KafkaService) -> float | None:
     """Readings that the worker has counted."""
     return worker.metrics.registry.get_sample_value("ishsmm_readings_total", {"result": "accepted"})
 

@@ -17,10 +17,11 @@ from typing import Any
 import numpy as np
 
 import ishsmm_stream as hs
-from service.runtime.snapshot_store import Saved
 from service.sensors import inference
 from service.sensors.envelope import changelog_value
-from service.sensors.track import Track, prepare_rule
+from service.sensors.rules import prepare_rule
+from service.sensors.saved import Saved
+from service.sensors.track import Track
 from service.settings import Rule
 from service.settings.rules import Alarms, Window
 
@@ -58,7 +59,7 @@ def take(track: Track, values: list[float], first: int) -> list[Any]:
         (BEGIN + (first + i) * SECOND, (value,) if prepare is None else prepare((value,)), 0)
         for i, value in enumerate(values)
     ]
-    published = inference.take(track, accepted)
+    published = inference.infer(track, accepted)
     return [*published.events, *published.states]
 
 

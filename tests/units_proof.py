@@ -26,7 +26,7 @@ from kafka import KafkaProducer
 from prometheus_helpers import Server, scraping
 from worker_helpers import START, Service, eventually, first_difference, partition_of
 
-from service.runtime.housekeeping import compile_kernels
+from service.runtime.warm_up import compile_kernels
 from service.settings import Rule
 
 UNITS = Path(__file__).parent.parent / "deploy" / "systemd"

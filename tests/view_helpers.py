@@ -9,18 +9,19 @@ from typing import Any
 
 from http_helpers import free_port
 
-from service.api.backend import NotTaken
 from service.api.recent import RecentEvents
 from service.api.server import ApiServer
+from service.embedded.database import WriteFailed
 from service.metrics import Metrics
 from service.operations.control import ControlBook
 from service.operations.names import NameBook
+from service.runtime.posting import NotTaken
 from service.settings import Settings
 from service.settings.incidents import IncidentPolicy
 from service.settings.sections import Http
-from service.settings.view import View as ViewSettings
-from service.view.people import FleetDesk, People
-from service.view.routes import Front
+from service.settings.view import ViewSettings
+from service.view.operations import People, ViewOperations
+from service.view.routes import FleetRoutes
 from service.view.view import View
 from service.wire import messages
 from service.wire.messages import (
@@ -123,18 +124,18 @@ class ShownFleet:
 
     def __init__(self, settings: Settings | None = None) -> None:
         self.settings = settings or Settings(incidents=IncidentPolicy(of="changes"))
-        self.metrics = Metrics()
+        self.registry = Metrics().registry
         self.control, self.names = MemoryRecords(ControlBook()), MemoryRecords(NameBook())
         self.people = People(self.control, self.names)
         self.view = View(self.settings, self.people)
         self.recent = RecentEvents()
-        self.desk = FleetDesk(self.view.fleet, self.people)
-        self.front = Front(self.view, self.desk, self.view.sensor)
+        self.operations = ViewOperations(self.view.fleet, self.people)
+        self.front = FleetRoutes(self.view, self.operations, self.view.sensor, not_kept=(WriteFailed,))
 
     def take(self, *found: Any) -> None:
         for message in found:
             if not isinstance(message, StateRecord):
-                self.recent.add([messages.encode(message)])
+                self.recent.add([message])
             self.view.take(message, int(time.time() * 1000))
 
     def is_alive(self) -> bool:
@@ -143,7 +144,7 @@ class ShownFleet:
     def is_ready(self) -> bool:
         return True
 
-    def submit(self, readings: Any, received: int) -> int:
+    def post(self, readings: Any, received: int) -> int:
         raise NotTaken("not here")
 
     def events(self, *asked: Any) -> Any:

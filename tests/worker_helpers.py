@@ -22,8 +22,9 @@ from kafka.structs import TopicPartition
 
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection
-from service.sensors.inference import take
-from service.sensors.track import Track, prepare_rule
+from service.sensors.inference import infer
+from service.sensors.rules import prepare_rule
+from service.sensors.track import Track
 from service.settings import RecordMapping, Settings, load
 from service.settings.sections import Topics
 from service.wire import decoding as mappings
@@ -349,7 +350,7 @@ def alone(settings: Settings, found: Iterable[Any], mapping: RecordMapping) -> O
             accepted[one.sensor].append((one.time, values, missing))
     outputs: Outputs = {"events": {}, "states": {}}
     for sensor, taken in accepted.items():
-        events, states = take(tracks[sensor], taken)
+        events, states = infer(tracks[sensor], taken)
         for kind, found_messages in (("events", events), ("states", states)):
             if found_messages:
                 outputs[kind][sensor] = [messages.encode(message) for message in found_messages]

@@ -24,7 +24,7 @@ from typing import Any
 from kafka import KafkaProducer
 
 from service.cli import main
-from service.kafka import connection, consumer, producer, worker
+from service.kafka import connection, consumer, log, producer
 
 FAULT_FILE = Path(os.environ["FAULT_FILE"])
 REQUEST_MS = 2_000
@@ -76,5 +76,5 @@ if __name__ == "__main__":
     _be_impatient()
     _fail_in_commits()
     if os.environ.get("CHANGELOG") == "off":
-        worker.Worker._changelog_records = lambda self, snapshots: ()  # type: ignore[method-assign]
+        log.KafkaLog._changelog_records = lambda self, snapshots: ()  # type: ignore[method-assign]
     sys.exit(main())

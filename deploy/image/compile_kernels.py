@@ -8,7 +8,7 @@ from pathlib import Path
 
 from service.kafka import unpacking
 from service.runtime import logs
-from service.runtime.housekeeping import warm_up
+from service.runtime.warm_up import warm_up
 from service.settings import load
 
 if __name__ == "__main__":

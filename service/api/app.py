@@ -17,11 +17,11 @@ from starlette.responses import PlainTextResponse, Response
 from starlette.routing import Route
 
 from service.api.answers import Accepted, Events, NumberedEvent, Sensors
-from service.api.backend import Backend, Behind, Front, NotTaken, StoredEvent
+from service.api.backend import Backend, Front
 from service.api.bodies import JSON, LINES, BadBody, posted_readings
 from service.api.guard import Guard
 from service.api.headers import SecurityHeaders
-from service.api.openapi import LARGEST, ORDERS, STATUSES, document
+from service.api.openapi import LARGEST, ORDERS, document
 from service.api.requests import (
     MOST_AT_ONCE,
     Bodies,
@@ -36,10 +36,12 @@ from service.api.requests import (
 )
 from service.api.session import Session
 from service.http.hosts import Hosts
+from service.runtime.observers import StoredEvent
+from service.runtime.posting import Behind, NotTaken
 from service.settings import RecordMapping
 from service.settings.sections import Http
+from service.settings.sinks import STATUSES
 from service.wire import decoding as mappings
-from service.wire import messages
 from service.wire.readings import rfc3339
 
 log = logging.getLogger(__name__)
@@ -105,7 +107,7 @@ class _Api:
 
     def _take(self, body: bytes, is_lines: bool, received: int) -> Accepted:
         readings = posted_readings(body, is_lines, self._decode, received)
-        return Accepted(len(readings), self._backend.submit(readings, received))
+        return Accepted(len(readings), self._backend.post(readings, received))
 
     # Events
 
@@ -122,11 +124,9 @@ class _Api:
         return answer(Events(events, events[-1].seq if events else before if newest_first else after))
 
     def _numbered(self, stored: StoredEvent) -> NumberedEvent:
-        event = messages.decode(stored.value)
-        assert isinstance(event, messages.Event)
         if self._front is not None:
-            return self._front.numbered(stored.seq, stored.committed, event)
-        return NumberedEvent(stored.seq, rfc3339(stored.committed * 1000), event)
+            return self._front.numbered(*stored)
+        return NumberedEvent(stored.seq, rfc3339(stored.committed * 1000), stored.event)
 
     # Sensors
 
@@ -158,7 +158,7 @@ class _Api:
         return _unwell("starting, restoring or stopping\n")
 
     async def get_metrics(self, request: Request) -> Response:
-        text = await run_in_threadpool(generate_latest, self._backend.metrics.registry)
+        text = await run_in_threadpool(generate_latest, self._backend.registry)
         return Response(text, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
 

@@ -1,7 +1,8 @@
-"""What the API asks of a worker, and what a worker may answer instead."""
+"""What the API asks of the service around it."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from prometheus_client import CollectorRegistry
@@ -9,70 +10,37 @@ from starlette.routing import BaseRoute
 
 from service.api.answers import NumberedEvent, SensorEntry, SensorPosterior
 from service.api.session import Session
+from service.runtime.observers import StoredEvent
+from service.runtime.posting import PostedReading
 from service.wire.messages import Event
 
 if TYPE_CHECKING:
     from service.api.requests import Bodies
 
 
-class PostedReading(NamedTuple):
-    """A reading that was posted, checked: its sensor, and its bytes as they came."""
-
-    sensor: str
-    value: bytes
-
-
-class StoredEvent(NamedTuple):
-    """An event with its place in the order of events."""
-
-    seq: int
-    committed: int  # milliseconds since the epoch
-    value: bytes
-
-
-class Behind(Exception):
-    """Too much waits already: the client is to come back later."""
-
-
-class NotTaken(Exception):
-    """This service takes no readings here, and why."""
-
-
 class Busy(Exception):
-    """No answer within a time that a client waits."""
+    """The worker did not answer in time."""
 
 
-class HasRegistry(Protocol):
-    """Metrics that can be asked for."""
+class EventPages(Protocol):
+    """Return the events after the first number and before the second, of a sensor or with a status."""
 
-    @property
-    def registry(self) -> CollectorRegistry: ...
-
-
-class Backend(Protocol):
-    """A worker as the API sees it. All may be called from any thread."""
-
-    @property
-    def metrics(self) -> HasRegistry: ...
-
-    # said where a sensor is not found
-    hint: str
-
-    def is_alive(self) -> bool: ...
-
-    def is_ready(self) -> bool: ...
-
-    def submit(self, readings: list[PostedReading], received: int) -> int: ...  # returns when they are durable
-
-    def events(
+    def __call__(
         self, between: tuple[int, int], limit: int, sensor: str | None, status: str | None, newest_first: bool
-    ) -> list[StoredEvent]:
-        """Those after the first number and before the second, of a sensor or of a status."""
-        ...
+    ) -> list[StoredEvent]: ...
 
-    def sensor(self, name: str) -> SensorPosterior | None: ...
 
-    def sensors(self, after: str, limit: int) -> list[SensorEntry]: ...
+class Backend(NamedTuple):
+    """The functions behind the API's routes. All may be called from any thread."""
+
+    registry: CollectorRegistry  # of the metrics
+    is_alive: Callable[[], bool]
+    is_ready: Callable[[], bool]
+    post: Callable[[list[PostedReading], int], int]  # see ``runtime.posting.Intake``
+    events: EventPages
+    sensor: Callable[[str], SensorPosterior | None]
+    sensors: Callable[[str, int], list[SensorEntry]]  # by name, after a name, at most so many
+    hint: str = ""  # added to the error if a sensor is not found
 
 
 class Front(Protocol):
@@ -81,7 +49,7 @@ class Front(Protocol):
     def routes(self, bodies: Bodies, session: Session | None, streams_per_address: int) -> list[BaseRoute]: ...
 
     def is_open(self, path: str) -> bool:
-        """Whether a path holds no secrets and needs no token."""
+        """Return whether a path holds no secrets and needs no token."""
         ...
 
     def numbered(self, seq: int, committed: int, event: Event) -> NumberedEvent: ...

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
-from service.api.backend import PostedReading
+from service.runtime.posting import PostedReading
 from service.wire.decoding import Decoder
 from service.wire.readings import BadRecord
 

@@ -18,10 +18,10 @@ from service.wire.readings import rfc3339
 _STEPS = 10  # of the forecast
 # Seconds that a question waits for the cycle to end.
 _PATIENCE = 10.0
-_Answer = TypeVar("_Answer")
+_Seen = TypeVar("_Seen")
 
 
-class Sensors:
+class SensorLookup:
     """The sensors of a worker's partitions, for others to look at. ``lock`` is held by the worker while they change."""
 
     def __init__(self, partitions: Mapping[int, Partition], lock: threading.Lock) -> None:
@@ -43,20 +43,20 @@ class Sensors:
         return None if found is None else posterior(*found)
 
     def page(self, after: str, limit: int) -> list[SensorEntry]:
-        """Sensors by name."""
+        """Return sensors by name."""
 
         def look() -> list[SensorEntry]:
             found = [
                 (name, seen, partition.is_silent(name))
                 for partition in self._partitions.values()
-                for name, seen in partition.last_seen.items()
+                for name, seen in partition.seen()
                 if name > after
             ]
             return [SensorEntry(name, rfc3339(seen), silent) for name, seen, silent in sorted(found)[:limit]]
 
         return self._between_cycles(look)
 
-    def _between_cycles(self, look: Callable[[], _Answer]) -> _Answer:
+    def _between_cycles(self, look: Callable[[], _Seen]) -> _Seen:
         if not self._lock.acquire(timeout=_PATIENCE):
             raise Busy(f"the worker has been in a cycle for {_PATIENCE:g} s")
         try:

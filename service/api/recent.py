@@ -6,18 +6,11 @@ import threading
 import time
 from collections import deque
 from collections.abc import Iterable
-from typing import NamedTuple
 
-from service.api.backend import StoredEvent
+from service.runtime.observers import CommittedCycle, StoredEvent
 from service.wire import messages
 
 MOST = 10_000
-
-
-class _Kept(NamedTuple):
-    event: StoredEvent
-    sensor: str
-    status: str
 
 
 class RecentEvents:
@@ -25,18 +18,23 @@ class RecentEvents:
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
-        self._kept: deque[_Kept] = deque(maxlen=MOST)
+        self._kept: deque[StoredEvent] = deque(maxlen=MOST)
         self._last = 0
 
-    def add(self, values: Iterable[bytes], committed: int | None = None) -> None:
+    def idle(self) -> None:
+        """Nothing to add."""
+
+    def committed(self, cycle: CommittedCycle) -> None:
+        """Keep the events of a cycle."""
+        self.add(one.message for one in cycle.outputs if isinstance(one.message, messages.Event))
+
+    def add(self, events: Iterable[messages.Event], committed: int | None = None) -> None:
         """Events that are committed, in their order, now or at a time in milliseconds."""
         now = int(time.time() * 1000) if committed is None else committed
         with self._lock:
-            for value in values:
-                event = messages.decode(value)
-                assert isinstance(event, messages.Event)
+            for event in events:
                 self._last += 1
-                self._kept.append(_Kept(StoredEvent(self._last, now, value), event.sensor, messages.status_of(event)))
+                self._kept.append(StoredEvent(self._last, now, event))
 
     def page(
         self, between: tuple[int, int], limit: int, sensor: str | None, status: str | None, newest_first: bool
@@ -45,8 +43,10 @@ class RecentEvents:
         after, before = between
         with self._lock:
             found = [
-                kept.event
+                kept
                 for kept in self._kept
-                if after < kept.event.seq < before and sensor in (None, kept.sensor) and status in (None, kept.status)
+                if after < kept.seq < before
+                and sensor in (None, kept.event.sensor)
+                and status in (None, messages.status_of(kept.event))
             ]
         return (found[::-1] if newest_first else found)[:limit]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from service.commands._handling import add_common, at_desk, who
+from service.commands._operations import add_common, open_operations, who
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,9 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the acceptance, and say what follows."""
-    from service.operations import actions as handling
+    from service.operations import actions
 
-    with at_desk(arguments) as desk:
-        said = handling.accept(desk, arguments.sensor, who(arguments))
+    with open_operations(arguments) as service:
+        said = actions.accept(service, arguments.sensor, who(arguments))
     print(f"{said.sensor}: its present behaviour is a habit from its next reading on; an open alarm is cleared then")
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from service.commands._handling import add_common, at_desk, who
+from service.commands._operations import add_common, open_operations, who
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -16,9 +16,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Acknowledge, and say so."""
-    from service.operations import actions as handling
+    from service.operations import actions
 
-    with at_desk(arguments) as desk:
-        said = handling.acknowledge(desk, arguments.event, arguments.note, who(arguments))
+    with open_operations(arguments) as service:
+        said = actions.acknowledge(service, arguments.event, arguments.note, who(arguments))
     print(f"acknowledged: {said.id} of {said.sensor}{f', by {said.by}' if said.by else ''}")
     return 0

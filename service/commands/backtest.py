@@ -87,7 +87,7 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-class _Source(NamedTuple):
+class _ReplaySource(NamedTuple):
     records: Iterable[Any]
     decode: Decoder
     through_readings: bool
@@ -124,12 +124,13 @@ class _Tries:
             scoring.score(alarms, times, self._labels, self._margin, result.days, self._late),
         )  # fmt: skip
 
-    def source(self, settings: Settings) -> _Source:
+    def source(self, settings: Settings) -> _ReplaySource:
         """What is replayed, as the configuration reads it."""
+        from service.deployment import deployment_of
         from service.sources.arguments import FileRecords, file_source
 
         arguments, path = self._arguments, self._arguments.file
-        if path is None and arguments.topic is None and not settings.source.is_kafka:
+        if path is None and arguments.topic is None and deployment_of(settings).mode == "embedded":
             path = settings.source.file.path
             if "file" not in settings.source.kinds or path is None:
                 raise ValueError("the configuration's source keeps no readings to replay: give --file or --topic")
@@ -137,10 +138,10 @@ class _Tries:
             if arguments.begin or arguments.end:
                 raise ValueError("--from and --to are for topics")
             records = FileRecords(file_source(arguments, path, settings.source.file), settings)
-            return _Source(records, records.decode, False, records.name)
+            return _ReplaySource(records, records.decode, False, records.name)
         return self._topics(settings)
 
-    def _topics(self, settings: Settings) -> _Source:
+    def _topics(self, settings: Settings) -> _ReplaySource:
         from service.kafka.input import connection_of, reads_directly
         from service.tools.backtest.topics import TopicRecords, topics_that_match
         from service.wire.decoding import decoder
@@ -156,7 +157,7 @@ class _Tries:
             topics, direct = list(settings.kafka.topics), reads_directly(settings)
         records = TopicRecords(connection, topics, begin, end, merged=not direct)
         decode = decoder(settings.mapping, settings.limits.record_bytes)
-        return _Source(records, decode, not direct, ", ".join(topics))
+        return _ReplaySource(records, decode, not direct, ", ".join(topics))
 
 
 def _thresholds(text: str | None) -> list[float]:

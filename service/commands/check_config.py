@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service.settings import IncidentPolicy, Rule, Settings, load
-from service.settings.fleet import CHANGES_PER_DAY, Critical, Fleet
+from service.settings.alarm_budget import CHANGES_PER_DAY, AlarmBudget, Critical
 from service.settings.sinks import SinkSettings
+from service.sources.registry import describe
 
 if TYPE_CHECKING:
     from service.tools.live import LiveSensor
@@ -72,7 +73,9 @@ def described(settings: Settings) -> list[str]:
     """What was understood, a line each. No secrets."""
     http = settings.http
     token = "with a token" if http.token or http.token_file else "without a token"
-    lines = _kafka_words(settings) if settings.source.is_kafka else _source_words(settings)
+    from service.deployment import deployment_of
+
+    lines = _kafka_words(settings) if deployment_of(settings).mode == "kafka" else _source_words(settings)
     lines += [
         *(f"sink          {_sink_words(sink)}" for sink in settings.sinks_in_force),
         f"API           {f'http://{http.host}:{http.port}, {token}' if http.port else 'none'}",
@@ -94,13 +97,7 @@ def described(settings: Settings) -> list[str]:
 
 def _source_words(settings: Settings) -> list[str]:
     source = settings.source
-    words = {
-        "file": f"file {source.file.path}{' and what is appended to it' if source.file.follow else ''}",
-        "stdin": "stdin",
-        "http": "POST /v1/readings",
-        "simulate": f"the demo plant (seed {source.simulate.seed}, {source.simulate.rate:g} readings a second each)",
-    }
-    lines = [f"reads         {', '.join(words[kind] for kind in source.kinds)}; no Kafka"]
+    lines = [f"reads         {', '.join(describe(kind, settings) for kind in source.kinds)}; no Kafka"]
     if {"file", "stdin"} & set(source.kinds):
         lines.append(f"records       {'CSV under a header' if source.file.is_csv else _mapping_words(settings)}")
     return [*lines, f"state         {source.state}"]
@@ -163,7 +160,7 @@ def _metrics_words(settings: Settings) -> str:
     return f"{where}; series of the {options.top} most suspicious sensors{listed}"
 
 
-def _budget_words(budget: Fleet | Critical) -> str:
+def _budget_words(budget: AlarmBudget | Critical) -> str:
     changes = budget.false_alarms_per_day or CHANGES_PER_DAY
     return f"{budget.per_sensor} and sensor, {changes:g} false changes per day over {budget.expected_sensors:,} sensors"
 

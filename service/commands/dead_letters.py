@@ -6,13 +6,10 @@ import argparse
 import base64
 import os
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from service.settings import Settings
     from service.wire.messages import DeadLetter
 
 _WIDEST_RECORD = 60  # characters
@@ -29,16 +26,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Print the letters, oldest first."""
+    from service.deployment import deployment_of
     from service.settings import load
     from service.wire import messages
+    from service.wire.readings import REASONS
 
-    if arguments.reason is not None and arguments.reason not in messages.REASONS:
-        raise ValueError(f"--reason {arguments.reason!r}: the reasons are {', '.join(messages.REASONS)}")
+    if arguments.reason is not None and arguments.reason not in REASONS:
+        raise ValueError(f"--reason {arguments.reason!r}: the reasons are {', '.join(REASONS)}")
     if arguments.last < 0:
         raise ValueError(f"--last {arguments.last}: must be 0 or more")
-    settings = load(arguments.config, os.environ)
+    deployment = deployment_of(load(arguments.config, os.environ))
     found = []
-    for value, committed in _letters(settings):
+    for value, committed in deployment.dead_letters():
         letter = messages.decode(value)
         if isinstance(letter, messages.DeadLetter) and arguments.reason in (None, letter.reason):
             found.append((committed, value, letter))
@@ -62,19 +61,3 @@ def _line(committed: int, letter: DeadLetter) -> str:
     text = base64.b64decode(letter.value or "").decode(errors="replace")
     shown = text if len(text) <= _WIDEST_RECORD else f"{text[: _WIDEST_RECORD - 3]}..."
     return f"{rfc3339(committed * 1000)}  {letter.reason}  {where}: {letter.detail}  {shown!r}"
-
-
-def _letters(settings: Settings) -> Iterator[tuple[bytes, int]]:
-    """All letters that are kept, with the times of their commits in milliseconds since the epoch."""
-    if settings.source.is_kafka:
-        from service.kafka.input import connection_of
-        from service.tools.tail import follow_dated
-
-        connection, topic = connection_of(settings), settings.topics.dead_letters
-        with closing(follow_dated(connection, topic, from_beginning=True, until_end=True)) as found:
-            yield from found
-        return
-    from service.embedded.state_file import Visit
-
-    with closing(Visit(settings.source.state)) as visit:
-        yield from visit.reading().execute("SELECT value, committed FROM dead_letters ORDER BY seq")

@@ -18,6 +18,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Deliver until SIGTERM or Ctrl-C."""
+    from service.deployment import deployment_of
     from service.kafka.deliver import deliver
     from service.runtime import logs, stopping
     from service.settings import load
@@ -25,7 +26,7 @@ def run(arguments: argparse.Namespace) -> int:
 
     settings = load(arguments.config, os.environ)
     settings.check()
-    if not settings.source.is_kafka:
+    if deployment_of(settings).mode == "embedded":
         raise ValueError("the sinks of embedded sources are fed by `ishsmm-stream serve` itself")
     wanted = arguments.sink or [sink.name for sink in settings.sinks]
     by_name = {sink.name: sink for sink in settings.sinks_in_force}

@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from service.commands._handling import add_common, at_desk, who
+from service.commands._operations import add_common, open_operations, who
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -17,7 +17,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Ask, write it, and say what follows."""
-    from service.operations import actions as handling
+    from service.operations import actions
 
     if not arguments.yes:
         if not sys.stdin.isatty():
@@ -25,8 +25,8 @@ def run(arguments: argparse.Namespace) -> int:
         if input(f"Forget {arguments.sensor!r} for good? [y/N] ").strip().lower() not in ("y", "yes"):
             print("nothing was done")
             return 1
-    with at_desk(arguments) as desk:
-        said = handling.forget(desk, arguments.sensor, who(arguments))
-        print(f"{said.sensor}: its state goes as soon as a worker runs; {desk.what_stays}.")
+    with open_operations(arguments) as service:
+        said = actions.forget(service, arguments.sensor, who(arguments))
+        print(f"{said.sensor}: its state goes as soon as a worker runs; {service.what_stays}.")
     print(f"Should readings come again, it is a new sensor, generation {said.generation + 1}.")
     return 0

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from service.commands._handling import add_common, at_desk, who
+from service.commands._operations import add_common, open_operations, who
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -20,18 +20,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Mute, and say so."""
-    from service.operations import actions as handling
+    from service.operations import actions
 
-    now = handling.now()
-    since = now if arguments.since is None else handling.time_of(arguments.since)
+    now = actions.now()
+    since = now if arguments.since is None else actions.time_of(arguments.since)
     if arguments.span is not None:
-        until = since + int(handling.seconds_of(arguments.span) * 1e6)
+        until = since + int(actions.seconds_of(arguments.span) * 1e6)
     else:
-        until = handling.time_of(arguments.until)
-    with at_desk(arguments) as desk:
-        said = handling.mute(desk, arguments.pattern, since, until, arguments.why, who(arguments))
-        names = desk.sensors()
-    print(f"muted: {handling.described(said, now)}")
-    matching = handling.matching(said.pattern, names)
+        until = actions.time_of(arguments.until)
+    with open_operations(arguments) as service:
+        said = actions.mute(service, arguments.pattern, since, until, arguments.why, who(arguments))
+        names = service.sensors()
+    print(f"muted: {actions.described(said, now)}")
+    matching = actions.matching(said.pattern, names)
     print(f"{matching:,} of {len(names):,} sensors match" if matching else "no sensor matches so far")
     return 0

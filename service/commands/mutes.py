@@ -5,7 +5,7 @@ from __future__ import annotations
 import argparse
 import sys
 
-from service.commands._handling import add_common, at_desk
+from service.commands._operations import add_common, open_operations
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -19,18 +19,18 @@ def run(arguments: argparse.Namespace) -> int:
     """List the mutes, those that end first in front."""
     import msgspec
 
-    from service.operations import actions as handling
-    from service.operations.control import moment
+    from service.operations import actions
+    from service.wire.readings import from_rfc3339
 
-    now = handling.now()
-    with at_desk(arguments) as desk:
-        found = desk.control.read().mutes()
-    found = [mute for mute in found if arguments.all or moment(mute.until) > now]
+    now = actions.now()
+    with open_operations(arguments) as service:
+        found = service.control.read().mutes()
+    found = [mute for mute in found if arguments.all or from_rfc3339(mute.until) > now]
     for mute in found:
         if arguments.json:
             sys.stdout.write(msgspec.json.encode(mute).decode() + "\n")
         else:
-            print(handling.described(mute, now))
+            print(actions.described(mute, now))
     if not found and not arguments.json:
         print("nothing is muted")
     return 0

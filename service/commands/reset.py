@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from service.commands._handling import add_common, at_desk, who
+from service.commands._operations import add_common, open_operations, who
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,9 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Write the reset, and say what follows."""
-    from service.operations import actions as handling
+    from service.operations import actions
 
-    with at_desk(arguments) as desk:
-        said = handling.reset(desk, arguments.sensor, who(arguments))
+    with open_operations(arguments) as service:
+        said = actions.reset(service, arguments.sensor, who(arguments))
     print(f"{said.sensor}: generation {said.generation + 1} begins with its next reading")
     return 0

@@ -8,8 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from service.embedded.worker import Worker as EmbeddedWorker
-    from service.kafka.worker import Worker
+    from service.composition import ServiceProcess
     from service.settings import Settings
 
 
@@ -27,6 +26,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the worker."""
+    from service.deployment import deployment_of
     from service.runtime import logs, stopping
     from service.settings import load
 
@@ -35,12 +35,13 @@ def run(arguments: argparse.Namespace) -> int:
     shows = arguments.show or arguments.embedded
     settings = load(_embedded_defaults() if arguments.embedded else arguments.config, os.environ)
     settings.check()
-    if arguments.show and settings.source.is_kafka:
+    mode = deployment_of(settings).mode
+    if arguments.show and mode == "kafka":
         raise ValueError("--show is for embedded sources; with Kafka, `ishsmm-stream tail` follows the events")
     logs.start(arguments.log_level or ("WARNING" if shows else "INFO"), settings.deprecations)
-    worker = _worker(settings, shows)
-    with stopping.by_signals(worker.stop):
-        worker.run()
+    process = _process(mode, settings, shows)
+    with stopping.by_signals(process.stop):
+        process.run()
     return 0
 
 
@@ -50,12 +51,10 @@ def _embedded_defaults() -> Path:
     return Path(service.embedded.__file__).with_name("default.toml")
 
 
-def _worker(settings: Settings, shows: bool) -> Worker | EmbeddedWorker:
-    if settings.source.is_kafka:
-        from service.kafka.worker import Worker
+def _process(mode: str, settings: Settings, shows: bool) -> ServiceProcess:
+    from service.composition import EmbeddedService, KafkaService
+    from service.tools.show import Show
 
-        return Worker(settings)
-    from service.embedded.worker import Worker as EmbeddedWorker
-    from service.tools.show import shown_worker
-
-    return shown_worker(settings) if shows else EmbeddedWorker(settings)
+    if mode == "kafka":
+        return KafkaService(settings)
+    return EmbeddedService(settings, Show(settings) if shows else None)

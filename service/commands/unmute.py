@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import argparse
 
-from service.commands._handling import add_common, at_desk
+from service.commands._operations import add_common, open_operations
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -15,9 +15,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Take it back, and say so."""
-    from service.operations import actions as handling
+    from service.operations import actions
 
-    with at_desk(arguments) as desk:
-        was = handling.unmute(desk, arguments.pattern)
-    print(f"no longer muted: {handling.described(was, handling.now())}")
+    with open_operations(arguments) as service:
+        was = actions.unmute(service, arguments.pattern)
+    print(f"no longer muted: {actions.described(was, actions.now())}")
     return 0

@@ -18,21 +18,22 @@ def run(arguments: argparse.Namespace) -> int:
     """Show the fleet until SIGTERM or Ctrl-C."""
     import msgspec
 
+    from service.deployment import deployment_of
     from service.runtime import logs, stopping
     from service.settings import load
 
     settings = load(arguments.config, os.environ)
     settings.check()
-    if not settings.source.is_kafka:
+    if deployment_of(settings).mode == "embedded":
         raise ValueError("without a broker `ishsmm-stream serve` itself shows the page, on http.port")
     if arguments.port is not None:
         if not 0 < arguments.port < 65536:
             raise ValueError(f"--port takes a number from 1 to 65535, got {arguments.port}")
         settings = msgspec.structs.replace(settings, view=msgspec.structs.replace(settings.view, port=arguments.port))
-    from service.view.kafka_view import FleetView
+    from service.view.kafka_view import KafkaView
 
     logs.start(arguments.log_level)
-    view = FleetView(settings)
+    view = KafkaView(settings)
     print(f"== the page: {view.settings.http.address}/", flush=True)
     with stopping.by_signals(view.stop):
         view.run()

@@ -10,7 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from service.settings import Settings
+    from service.deployment import Deployment
+
+# Events from before that are shown at first.
+_EARLIER = 200
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -25,9 +28,10 @@ def run(arguments: argparse.Namespace) -> int:
     """Show until Ctrl-C."""
     import time
 
+    from service.deployment import deployment_of
     from service.settings import load
 
-    settings = load(arguments.config, os.environ)
+    deployment = deployment_of(load(arguments.config, os.environ))
     began: list[float] = []
 
     def is_over() -> bool:
@@ -35,40 +39,35 @@ def run(arguments: argparse.Namespace) -> int:
         return arguments.seconds is not None and time.monotonic() > began[0] + arguments.seconds
 
     if arguments.plain or not sys.stdout.isatty():
-        _lines(settings, arguments.sensor, is_over)
+        _lines(deployment, arguments.sensor, is_over)
     else:
-        _table(settings, arguments.sensor, is_over)
+        _table(deployment, arguments.sensor, is_over)
     return 0
 
 
-def _lines(settings: Settings, pattern: str, is_over: Callable[[], bool]) -> None:
+def _lines(deployment: Deployment, pattern: str, is_over: Callable[[], bool]) -> None:
     """The last events and those that come, a line each."""
     from service.tools.tail import Printer, line
     from service.tools.watch.board import Board
-    from service.tools.watch.feeds import feed
 
     show, board = Printer(), Board(pattern)
-    for value in feed(settings, with_states=False, is_over=is_over):
+    for value in deployment.messages(with_states=False, earlier=_EARLIER, is_over=is_over):
         event = None if value is None else board.take(value)
         if event is not None:
             show(*line(event))
 
 
-def _table(settings: Settings, pattern: str, is_over: Callable[[], bool]) -> None:
+def _table(deployment: Deployment, pattern: str, is_over: Callable[[], bool]) -> None:
     from rich.console import Console
     from rich.live import Live
 
     from service.tools.watch.board import Board
-    from service.tools.watch.feeds import feed
     from service.tools.watch.screen import Screen
 
-    source = f"topics {settings.topics.states}, {settings.topics.events}"
-    if not settings.source.is_kafka:
-        source = str(settings.source.state)
     board = Board(pattern)
-    screen = Screen(board, f"ishsmm-stream watch  {source}" + (f"  {pattern}" if pattern != "*" else ""))
+    screen = Screen(board, f"ishsmm-stream watch  {deployment.output}" + (f"  {pattern}" if pattern != "*" else ""))
     with Live(screen, console=Console(), screen=True, auto_refresh=False) as live:
-        for value in feed(settings, is_over=is_over):
+        for value in deployment.messages(with_states=True, earlier=_EARLIER, is_over=is_over):
             if value is not None:
                 board.take(value)
             else:

@@ -16,6 +16,8 @@ from pathlib import Path
 from service import files
 
 VERSION = 1
+# What a transaction raises that is not on the disk.
+WriteFailed = sqlite3.Error
 _TABLES = """
 CREATE TABLE formats (format INTEGER PRIMARY KEY, mapping TEXT NOT NULL UNIQUE);
 CREATE TABLE intake (

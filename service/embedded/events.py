@@ -9,8 +9,8 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 
 from service.embedded.state_file import Tables
-from service.sinks.delivery import Committed
-from service.sinks.ledger import Changes
+from service.operations.control import Changes
+from service.sinks.delivery import CommittedEvent
 
 log = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class TableEvents:
     def _cursor_name(self, table: str) -> str:
         return self._name if table == "events" else f"{self._name}/{table}"  # a sink's name has no slash
 
-    def read(self, timeout: float) -> Sequence[Committed]:
+    def read(self, timeout: float) -> Sequence[CommittedEvent]:
         """Return the next events in the order of their commits."""
         deadline = time.monotonic() + timeout
         while True:
@@ -63,7 +63,7 @@ class TableEvents:
                 return list(heapq.merge(*found, key=lambda event: event.published))
             time.sleep(_LOOK_EVERY)
 
-    def done(self, events: Sequence[Committed], changes: Changes) -> None:
+    def done(self, events: Sequence[CommittedEvent], changes: Changes) -> None:
         """Move the cursors behind these, and save the sink's records, in one transaction.
 
         If the disk does not take it, the events may be sent once more after a restart.
@@ -118,8 +118,8 @@ def follow(tables: Tables, *, from_beginning: bool, until_end: bool) -> Iterator
             time.sleep(_LOOK_EVERY)
 
 
-def _after(tables: Tables, seq: int, table: str = "events") -> list[Committed]:
+def _after(tables: Tables, seq: int, table: str = "events") -> list[CommittedEvent]:
     found = tables.reading().execute(
         f"SELECT value, committed, seq FROM {table} WHERE seq > ? ORDER BY seq LIMIT ?", (seq, _MOST_EVENTS)
     )
-    return [Committed(value, committed, (table, seq)) for value, committed, seq in found]
+    return [CommittedEvent(value, committed, (table, seq)) for value, committed, seq in found]

@@ -11,7 +11,7 @@ import threading
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 
@@ -33,7 +33,7 @@ class IntakeRecord(NamedTuple):
     partition: int = 0
 
 
-class _Batch(NamedTuple):
+class _Append(NamedTuple):
     source: str
     format: int
     values: Sequence[bytes]
@@ -48,9 +48,9 @@ class Intake:
     def __init__(self, database: Database) -> None:
         self._database = database
         found = database.reading().execute("SELECT seq FROM sqlite_sequence WHERE name = 'intake'").fetchone()
-        self._next_offset = 1 if found is None else found[0] + 1
-        (self._worked_off,) = database.reading().execute("SELECT next_offset FROM position").fetchone()
-        self._waiting: queue.SimpleQueue[_Batch | None] = queue.SimpleQueue()
+        self._next_offset: int = 1 if found is None else found[0] + 1
+        self._worked_off: int = database.reading().execute("SELECT next_offset FROM position").fetchone()[0]
+        self._waiting: queue.SimpleQueue[_Append | None] = queue.SimpleQueue()
         self._came = threading.Event()
         self._writer = threading.Thread(target=self._write, name="intake", daemon=True)
         self._writer.start()
@@ -63,7 +63,7 @@ class Intake:
     ) -> Future[int]:  # fmt: skip
         """Append records; the future has the offset of the last one once they are on the disk."""
         now = int(time.time() * 1000) if received is None else received
-        batch = _Batch(source, format, values, now, position, Future())
+        batch = _Append(source, format, values, now, position, Future())
         self._waiting.put(batch)
         return batch.done
 
@@ -72,7 +72,7 @@ class Intake:
         text = msgspec.json.encode(mapping).decode()
         with self._database.writing() as database:
             database.execute("INSERT OR IGNORE INTO formats (mapping) VALUES (?)", (text,))
-            return database.execute("SELECT format FROM formats WHERE mapping = ?", (text,)).fetchone()[0]
+            return int(database.execute("SELECT format FROM formats WHERE mapping = ?", (text,)).fetchone()[0])
 
     def mapping_of(self, format: int) -> RecordMapping:
         """The mapping of a number."""
@@ -103,7 +103,7 @@ class Intake:
             is_open = batches[-1] is not None
             self._write_together([batch for batch in batches if batch is not None])
 
-    def _write_together(self, batches: list[_Batch]) -> None:
+    def _write_together(self, batches: list[_Append]) -> None:
         offset = self._next_offset
         lasts = []
         rows = []
@@ -141,13 +141,9 @@ class Intake:
             self._came.wait(seconds)
         self._came.clear()
 
-    def wake(self) -> None:
-        """End a wait."""
-        self._came.set()
-
     def records(self, first: int, end: int, most: int = -1) -> Iterator[IntakeRecord]:
         """Records from ``first`` to before ``end``."""
-        found: Iterable[tuple] = self._database.reading().execute(
+        found: Iterable[tuple[Any, ...]] = self._database.reading().execute(
             "SELECT offset, received, source, format, key, value FROM intake WHERE offset >= ? AND offset < ?"
             " ORDER BY offset LIMIT ?",
             (first, end, most),

@@ -19,12 +19,12 @@ class Tables(Protocol):
     def writing(self) -> AbstractContextManager[sqlite3.Connection]: ...
 
 
-class Visit:
+class StateFile:
     """An open file for one thread. The write-ahead log lets it in while the service runs."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
-            raise ValueError(f"source.state {path}: there is no such file: the service has not run yet")
+            raise ValueError(f"source.state {path}: there is no such file, the service has not run yet")
         try:
             self._connection = sqlite3.connect(path, isolation_level=None, timeout=30.0)
             (version,) = self._connection.execute("PRAGMA user_version").fetchone()

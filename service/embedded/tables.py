@@ -7,18 +7,19 @@ from __future__ import annotations
 
 import sqlite3
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
-from service.api.backend import StoredEvent
 from service.embedded.database import Database
-from service.runtime.snapshot_store import Saved
-from service.sensors.partition import Output
+from service.runtime.log import Cycle
+from service.runtime.observers import StoredEvent
+from service.sensors.saved import Saved
 from service.wire import messages
+from service.wire.readings import Reading
 
 
-class Position(NamedTuple):
-    """How far the worker has come; as ``service.kafka.input.Commit``, with the offset."""
+class StoredPosition(NamedTuple):
+    """How far the worker has come."""
 
     next_offset: int
     unsaved_from: int  # from here to the next offset the intake is replayed at a restore
@@ -56,34 +57,35 @@ class SnapshotTable:
         """Nothing to do: they were written in the cycle's transaction."""
 
 
-def position(database: Database) -> Position:
+def position(database: Database) -> StoredPosition:
     """Where the worker stands."""
     found = database.reading().execute("SELECT next_offset, unsaved_from, clock, began FROM position").fetchone()
-    return Position(*found)
+    return StoredPosition(*found)
 
 
 def commit(
-    database: Database, outputs: list[Output], snapshots: list[tuple[str, Saved]], standing: Position,
-    keep_events: int, keep_dead_letters: int, forgotten: Iterable[str] = (),
-) -> None:  # fmt: skip
-    """A cycle, all or nothing. Nothing is kept of the sensors in ``forgotten`` but what the cycle itself has to say."""
+    database: Database, cycle: Cycle, standing: StoredPosition, keep_events: int, keep_dead_letters: int
+) -> None:
+    """A cycle, all or nothing."""
     now = int(time.time() * 1000)
-    events = [
-        (now, output.key.decode(), *_id_and_status(output.value), output.value)
-        for output in outputs
-        if output.kind == "events"
-    ]
-    states = {output.key.decode(): output.value for output in outputs if output.kind == "states"}
-    letters = [(now, _reason(output.value), output.value) for output in outputs if output.kind == "dead_letters"]
+    events, states, letters = [], {}, []
+    for _, output in cycle.outputs:
+        message, value = output.message, output.encoded()
+        if isinstance(message, messages.StateRecord):
+            states[message.sensor] = value
+        elif isinstance(message, messages.DeadLetter):
+            letters.append((now, message.reason, value))
+        elif not isinstance(message, Reading):
+            identity = None if isinstance(message, messages.Notice) else message.id
+            events.append((now, message.sensor, identity, messages.status_of(message), value))
+    snapshots = [(name, *saved) for saved_ones in cycle.snapshots.values() for name, saved in saved_ones]
     with database.writing() as writing:
         for table in ("sensors", "states", "events"):
-            writing.executemany(f"DELETE FROM {table} WHERE sensor = ?", [(sensor,) for sensor in forgotten])
+            writing.executemany(f"DELETE FROM {table} WHERE sensor = ?", [(sensor,) for _, sensor in cycle.forgotten])
         writing.executemany("INSERT INTO events (committed, sensor, id, status, value) VALUES (?, ?, ?, ?, ?)", events)
         writing.executemany("INSERT OR REPLACE INTO states VALUES (?, ?)", states.items())
         writing.executemany("INSERT INTO dead_letters (committed, reason, value) VALUES (?, ?, ?)", letters)
-        writing.executemany(
-            "INSERT OR REPLACE INTO sensors VALUES (?, ?, ?, ?, ?)", ((name, *saved) for name, saved in snapshots)
-        )
+        writing.executemany("INSERT OR REPLACE INTO sensors VALUES (?, ?, ?, ?, ?)", snapshots)
         writing.execute("UPDATE position SET next_offset = ?, unsaved_from = ?, clock = ?, began = ?", standing)
         writing.execute("DELETE FROM intake WHERE offset < ?", (standing.unsaved_from,))
         if events:
@@ -94,18 +96,6 @@ def commit(
 
 def _keep_newest(writing: sqlite3.Connection, table: str, most: int) -> None:
     writing.execute(f"DELETE FROM {table} WHERE seq <= (SELECT max(seq) FROM {table}) - ?", (most,))
-
-
-def _id_and_status(value: bytes) -> tuple[str | None, str]:
-    event = messages.decode(value)
-    assert isinstance(event, messages.Event)
-    return None if isinstance(event, messages.Notice) else event.id, messages.status_of(event)
-
-
-def _reason(value: bytes) -> str:
-    letter = messages.decode(value)
-    assert isinstance(letter, messages.DeadLetter)
-    return letter.reason
 
 
 # For the API and for sinks
@@ -126,21 +116,13 @@ def events_between(
         f" ORDER BY seq {'DESC' if newest_first else 'ASC'} LIMIT ?",
         (*arguments, limit),
     )
-    return [StoredEvent(*row) for row in found]
+    return [StoredEvent(seq, committed, messages.decode_event(value)) for seq, committed, value in found]
 
 
-def last_event(database: Database) -> int:
-    """The number of the newest event; 0 before the first."""
-    return database.reading().execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0]
-
-
-def cursor(database: Database, name: str) -> int:
-    """The number of the last event that a reader of events is done with."""
-    found = database.reading().execute("SELECT seq FROM cursors WHERE name = ?", (name,)).fetchone()
-    return 0 if found is None else found[0]
-
-
-def move_cursor(database: Database, name: str, seq: int) -> None:
-    """A reader of events is done with them up to ``seq``."""
-    with database.writing() as writing:
-        writing.execute("INSERT OR REPLACE INTO cursors VALUES (?, ?)", (name, seq))
+def messages_since(database: Database, since: int) -> Iterator[messages.Message]:
+    """Yield the events since a time (ms), and every sensor's state."""
+    reading = database.reading()
+    for (value,) in reading.execute("SELECT value FROM events WHERE committed >= ? ORDER BY seq", (since,)):
+        yield messages.decode(value)
+    for (value,) in reading.execute("SELECT value FROM states"):
+        yield messages.decode(value)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from datetime import datetime
 from typing import NamedTuple
 
 from service.wire.messages import AlarmEvent, ChangeEvent, Member
-from service.wire.readings import microseconds
+from service.wire.readings import from_rfc3339
 
 HOUR = 3_600_000_000  # all times are in microseconds since the epoch
 
 
-class Change(NamedTuple):
+class SensorChange(NamedTuple):
     """The latest that is known of a change. In order of onset, then of id."""
 
     onset: int
@@ -39,7 +38,7 @@ def group_of(event: ChangeEvent | AlarmEvent, label: str | None) -> str:
     return value if isinstance(value, str) else str(value).lower()
 
 
-def change_of(event: ChangeEvent | AlarmEvent, span: int) -> Change | None:
+def change_of(event: ChangeEvent | AlarmEvent, span: int) -> SensorChange | None:
     """Return the change or the alarm of an event; None if it has no time.
 
     A change further back than its sensor remembers has none of its own: it takes the earliest time that is known.
@@ -51,9 +50,9 @@ def change_of(event: ChangeEvent | AlarmEvent, span: int) -> Change | None:
         low_text, high_text = event.low.time, event.high.time
     if onset_text is None:
         return None
-    onset = time_of(onset_text)
-    low = onset if low_text is None else time_of(low_text)
-    high = onset if high_text is None else time_of(high_text)
+    onset = from_rfc3339(onset_text)
+    low = onset if low_text is None else from_rfc3339(low_text)
+    high = onset if high_text is None else from_rfc3339(high_text)
     member = Member(
         sensor=event.sensor,
         event=event.id,
@@ -62,17 +61,12 @@ def change_of(event: ChangeEvent | AlarmEvent, span: int) -> Change | None:
         high=high_text,
         probability=None if isinstance(event, AlarmEvent) else event.probability,
     )
-    return Change(
+    return SensorChange(
         onset,
         event.id,
         event.sensor,
         max(min(low, onset), onset - span),
         min(max(high, onset), onset + span),
-        onset if event.at.time is None else time_of(event.at.time),
+        onset if event.at.time is None else from_rfc3339(event.at.time),
         member,
     )
-
-
-def time_of(text: str) -> int:
-    """Microseconds since the epoch; ValueError or TypeError for what is no time with a zone."""
-    return microseconds(datetime.fromisoformat(text))

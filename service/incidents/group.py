@@ -9,7 +9,7 @@ import bisect
 from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
-from service.incidents.change import HOUR, Change
+from service.incidents.change import HOUR, SensorChange
 from service.incidents.usual import HISTORIES, least_sensors, recent
 
 Extent = tuple[int, int]  # first and last onset
@@ -32,12 +32,12 @@ class Windows(NamedTuple):
         return 6 * self.span
 
 
-class Session(NamedTuple):
+class GroupSession(NamedTuple):
     """What one incident is made of."""
 
     start: int
     end: int
-    changes: list[Change]  # the first of each sensor, in order
+    changes: list[SensorChange]  # the first of each sensor, in order
 
 
 class Group:
@@ -45,7 +45,7 @@ class Group:
 
     def __init__(self, windows: Windows) -> None:
         self._look = windows
-        self._changes: dict[int, list[Change]] = {}  # by hour
+        self._changes: dict[int, list[SensorChange]] = {}  # by hour
         # sensors in each stretch of a window's width, by width and hour; also of hours whose changes are gone
         self._counts: tuple[dict[int, int], ...] = tuple({} for _ in windows.widths)
         self._least: dict[int, list[float]] = {}  # sensors that are too many, by hour and width
@@ -53,12 +53,12 @@ class Group:
         self._touched: set[int] = set()
         self._stale: set[int] = set()
 
-    def put(self, change: Change) -> None:
+    def put(self, change: SensorChange) -> None:
         """One more."""
         bisect.insort(self._changes.setdefault(change.hour, []), change)
         self._touched.add(change.hour)
 
-    def take(self, change: Change) -> None:
+    def take(self, change: SensorChange) -> None:
         """One less."""
         found = self._changes[change.hour]
         del found[bisect.bisect_left(found, change)]
@@ -126,7 +126,7 @@ class Group:
             for width, counts in zip(self._look.widths, self._counts, strict=True)
         ]
 
-    def sessions(self) -> list[Session]:
+    def sessions(self) -> list[GroupSession]:
         """The incidents, in order."""
         if not self._exceeding:
             return []
@@ -141,7 +141,7 @@ class Group:
                 found[-1].append(extent)
             else:
                 found.append([extent])
-        return [Session(extents[0][0], extents[-1][1], self._within(extents)) for extents in found]
+        return [GroupSession(extents[0][0], extents[-1][1], self._within(extents)) for extents in found]
 
     def _unexplained(self, windows: list[Extent], i: int, explained: list[Extent]) -> list[Extent]:
         """The windows of a width that exceed still when everything in extents of narrower ones counts as one sensor."""
@@ -169,15 +169,15 @@ class Group:
                 found.append((start, last))
         return found
 
-    def _within(self, extents: list[Extent]) -> list[Change]:
+    def _within(self, extents: list[Extent]) -> list[SensorChange]:
         """The first change of each sensor that is, or may be, in one of the extents."""
-        found: dict[str, Change] = {}
+        found: dict[str, SensorChange] = {}
         for change in self._between(extents[0][0] - self._look.span, extents[-1][1] + self._look.span):
             if _touches(change.low, change.high, extents):
                 found.setdefault(change.sensor, change)
         return list(found.values())
 
-    def _between(self, start: int, end: int) -> list[Change]:
+    def _between(self, start: int, end: int) -> list[SensorChange]:
         """The changes of the hours from one time to another."""
         hours = range(start // HOUR, end // HOUR + 1)
         return [change for hour in hours for change in self._changes.get(hour, ())]
@@ -199,7 +199,7 @@ class Group:
         return not any(self._counts)
 
 
-def _exceeding(changes: list[Change], starts: int, width: int, least: float) -> list[Extent]:
+def _exceeding(changes: list[SensorChange], starts: int, width: int, least: float) -> list[Extent]:
     """The windows that begin with one of the first ``starts`` changes and have at least so many sensors."""
     found = []
     inside: dict[str, int] = {}

@@ -9,12 +9,12 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
-from service.incidents.change import HOUR, Change, change_of, group_of, time_of
-from service.incidents.group import Group, Session, Windows
+from service.incidents.change import HOUR, SensorChange, change_of, group_of
+from service.incidents.group import Group, GroupSession, Windows
 from service.incidents.usual import HISTORIES, Usual
 from service.settings import IncidentPolicy
 from service.wire.messages import MOST_MEMBERS, AlarmEvent, ChangeEvent, Incident, incident_id
-from service.wire.readings import rfc3339
+from service.wire.readings import from_rfc3339, rfc3339
 
 # An event may be so many hours behind the stream's time.
 LATEST = 24
@@ -36,7 +36,7 @@ class _Latest(NamedTuple):
     revision: int
     group: str
     hour: int
-    change: Change | None  # None: retracted
+    change: SensorChange | None  # None: retracted
 
 
 class _Standing(NamedTuple):
@@ -209,7 +209,7 @@ class Incidents:
                 revisions += self._revise(name, sessions)
         return revisions
 
-    def _revise(self, group: str, sessions: list[Session]) -> list[Incident]:
+    def _revise(self, group: str, sessions: list[GroupSession]) -> list[Incident]:
         earlier = self._live.get(group, {})
         found = {}
         for session in sessions:
@@ -241,7 +241,7 @@ class Incidents:
         self._past[incident.id] = standing._replace(incident=retracted)
         return retracted
 
-    def _standing(self, group: str, session: Session) -> _Standing:
+    def _standing(self, group: str, session: GroupSession) -> _Standing:
         """A session as an incident that nothing was said of yet."""
         changes = session.changes
         incident = Incident(
@@ -267,7 +267,7 @@ class Incidents:
         To be called once, after the events that are still there were taken in and time was advanced. What is the same
         as it was is not said again, what is no longer found is retracted, and what is too old to change stays.
         """
-        said = {one.id: _Standing(one, time_of(one.opened), time_of(one.until)) for one in published}
+        said = {one.id: _Standing(one, from_rfc3339(one.opened), from_rfc3339(one.until)) for one in published}
         revisions = []
         for found in self._live.values():
             for id, standing in found.items():

@@ -1,4 +1,4 @@
-"""The partitions that a worker holds: they come and go with the group, and each is brought to where its last commit
+"""The partitions that the group has given to a worker: they come and go, and each is brought to where its last commit
 left it before its records are taken.
 
 A restore reads the sensors' snapshots from the changelog and replays the input that they have not seen, up to the
@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import NamedTuple
 
 import msgspec
@@ -17,15 +17,13 @@ import msgspec
 from service.kafka.changelog import ChangelogReader, ReadStalled
 from service.kafka.connection import ConnectionProblem
 from service.kafka.consumer import BrokersAway, Subscription
-from service.kafka.consumer import Partition as Place
 from service.kafka.control import ControlFollower
 from service.kafka.input import Commit, read_commit, sensor_topic
 from service.metrics import Metrics
-from service.runtime.housekeeping import Upkeep
-from service.runtime.snapshot_store import Saved, Store
+from service.runtime.log import Position, Restored, TopicPartition
+from service.runtime.snapshot_store import SnapshotStore
 from service.sensors import envelope
-from service.sensors.crashes import CrashJournal
-from service.sensors.partition import Partition, RecordDecoder, Rules
+from service.sensors.saved import Saved
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -43,45 +41,35 @@ class Read(NamedTuple):
     origin: envelope.Origin | None  # None: the state is damaged
 
 
-class Holdings:
-    """Follows what the group gives and takes. ``partitions`` holds those that are restored, by their numbers."""
+class AssignedPartitions:
+    """Follows what the group gives and takes."""
 
     def __init__(
         self,
         settings: Settings,
-        partitions: dict[int, Partition],
-        rules: Rules,
-        decode: RecordDecoder,
         subscription: Subscription,
         reader: ChangelogReader,
         control: ControlFollower,
-        store: Store,
-        upkeep: Upkeep,
+        store: SnapshotStore,
         metrics: Metrics,
-        journal: CrashJournal,
         n_partitions: int,
     ) -> None:
         self.settings = settings
-        self.partitions = partitions
         # Begun and not committed: where they begin must not depend on who comes next, so the next commit says it.
-        self.begun: dict[Place, int] = {}
-        self._rules = rules
-        self._decode = decode
+        self.starts: dict[TopicPartition, int] = {}
         self._subscription = subscription
         self._reader = reader
         self._control = control
         self._store = store
-        self._upkeep = upkeep
         self._metrics = metrics
-        self._journal = journal
         self._n_partitions = n_partitions  # of the service's own topics
-        self._refused: set[Place] = set()  # partitions that they do not have
+        self._refused: set[TopicPartition] = set()  # partitions that they do not have
         self._topic = sensor_topic(settings)
-        self._began: dict[Place, int] = {}
-        self._to_restore: dict[Place, float] = {}  # and when to try (monotonic)
-        self._overdue_at: dict[Place, float] = {}  # when to complain about one that cannot be restored (monotonic)
-        self._new: set[int] = set()
-        self._topic_ids: dict[Place, bytes] = {}  # when we began to read a partition; empty if it is not known
+        self._restored: set[int] = set()  # partitions of that topic
+        self._began: dict[TopicPartition, int] = {}
+        self._to_restore: dict[TopicPartition, float] = {}  # and when to try (monotonic)
+        self._overdue_at: dict[TopicPartition, float] = {}  # when to complain about one that cannot be restored
+        self._topic_ids: dict[TopicPartition, bytes] = {}  # when we began to read a partition; empty: not known
 
     @property
     def are_restored(self) -> bool:
@@ -93,32 +81,28 @@ class Holdings:
         """Whether there is one to restore now."""
         return self._due_to_restore() is not None
 
-    def take_new(self) -> set[int]:
-        """Partitions that were restored since the last call."""
-        taken, self._new = self._new, set()
-        return taken
-
-    def restore_until(self, deadline: float) -> None:
+    def restore_until(self, open_partition: Callable[[Restored], None], deadline: float) -> None:
         """Restore one partition after the other until none is due or it is later than ``deadline`` (monotonic).
 
         Not while the group decides who has what: the polls have to come soon, and what is restored may be another's.
         """
         while self._subscription.is_stable and (place := self._due_to_restore()) is not None:
-            self._try_to_restore(place)
+            self._try_to_restore(place, open_partition)
             if time.monotonic() > deadline:
                 break
 
-    def position(self, place: Place, offset: int, unsaved_from: int | None = None, clock: int = 0) -> tuple[int, str]:
-        """A partition's place with what travels along."""
+    def commit_of(self, place: TopicPartition, position: Position) -> tuple[int, str]:
+        """A partition's offset with what travels along."""
+        offset, unsaved_from, clock = position
         commit = Commit(offset if unsaved_from is None else unsaved_from, clock, self._began[place])
         return offset, msgspec.json.encode(commit).decode()
 
-    def follow_assignment(self) -> None:
-        """Drop what the group took, and take note of what it gave."""
+    def follow_assignment(self) -> set[int]:
+        """Drop what the group took, and take note of what it gave. Returns the partitions of detectors that went."""
         changes = self._subscription.take_changes()
-        for topic, number in changes.revoked:
-            if topic == self._topic:
-                self._drop(number)
+        revoked = {number for topic, number in changes.revoked if topic == self._topic}
+        for number in revoked:
+            self._drop(number)
         gone = changes.revoked - changes.assigned
         for place in gone:
             self._refused.discard(place)
@@ -128,7 +112,7 @@ class Holdings:
                 self._topic_ids.pop(place, None)
         foreign = [place for place in changes.assigned if place[0] != self._topic]
         for place in changes.revoked:
-            self.begun.pop(place, None)
+            self.starts.pop(place, None)
         self._begin_foreign(foreign)
         ours = changes.assigned.difference(foreign)
         self._to_restore |= {place: 0.0 for place in ours if self._has_topics(place)}
@@ -136,8 +120,9 @@ class Holdings:
         if changes.assigned or changes.revoked:
             self._metrics.rebalances.inc()
             log.info("partitions: %d came, %d went", len(changes.assigned), len(changes.revoked))
+        return revoked
 
-    def _has_topics(self, place: Place) -> bool:
+    def _has_topics(self, place: TopicPartition) -> bool:
         """Whether the service's topics have this partition, too. One that was added to the input later is not read: the
         topics go together, and sensors would have moved between partitions."""
         if place[1] < self._n_partitions:
@@ -152,12 +137,12 @@ class Holdings:
         )  # fmt: skip
         return False
 
-    def replaced(self) -> set[Place]:
+    def replaced(self) -> set[TopicPartition]:
         """Our partitions whose topic was deleted and created again since they were begun, or has become shorter."""
         of_others = {place for place in self._subscription.assignment() if self._is_another(place)}
         return of_others | self._subscription.take_shortened()
 
-    def _is_another(self, place: Place) -> bool:
+    def _is_another(self, place: TopicPartition) -> bool:
         """Whether the topic was deleted and created again since we began to read the partition."""
         now, known = self._subscription.topic_id(place[0]), self._topic_ids.get(place)
         return bool(now and known and now != known)
@@ -165,10 +150,10 @@ class Holdings:
     @property
     def has_vanished(self) -> bool:
         """Whether the topic that detectors read was deleted."""
-        is_known = any(self._topic_ids.get((self._topic, number)) for number in self.partitions)
+        is_known = any(self._topic_ids.get((self._topic, number)) for number in self._restored)
         return is_known and not self._subscription.topic_id(self._topic)
 
-    def begin_anew(self, places: set[Place]) -> None:
+    def begin_anew(self, places: set[TopicPartition]) -> None:
         """Begin partitions where the topic is now that has the name: see ``replaced``."""
         self._subscription.pause(places)
         self._begin_foreign([place for place in places if place[0] != self._topic], are_replaced=True)
@@ -177,31 +162,30 @@ class Holdings:
                 self._drop(place[1])
                 self._to_restore[place] = 0.0  # which finds that the states are of another topic
 
-    def _begin_recreated(self, place: Place) -> int:
+    def _begin_recreated(self, place: TopicPartition) -> int:
         first = self._reader.beginning(*place)
         self._metrics.topics_recreated.inc()
         log.warning("%s[%d] was deleted and created again: reading it from its first record, %d", *place, first)
         self._subscription.seek(place, first)
-        self.begun[place] = self._began[place] = first
+        self.starts[place] = self._began[place] = first
         return first
 
     def _drop(self, number: int) -> None:
-        self.partitions.pop(number, None)
+        self._restored.discard(number)
         self._store.drop(number)
 
     def roll_back(self) -> None:
-        """Forget everything that is in memory and go on from what was committed."""
-        self._metrics.aborts.inc()
-        for number in list(self.partitions):
+        """Go on from what was committed."""
+        for number in list(self._restored):
             self._drop(number)
         ours = self._subscription.assignment()
         self._subscription.pause(ours)
         foreign = [place for place in ours if place[0] != self._topic]
-        self.begun.clear()
+        self.starts.clear()
         self._begin_foreign(foreign)
         self._to_restore = {place: 0.0 for place in ours if place[0] == self._topic and place not in self._refused}
 
-    def _begin_foreign(self, places: list[Place], are_replaced: bool = False) -> None:
+    def _begin_foreign(self, places: list[TopicPartition], are_replaced: bool = False) -> None:
         """Partitions whose readings are sent on have no state: they go on where they were left, unless that was in
         another topic of the same name."""
         for place, (offset, metadata) in self._subscription.locate(places).items():
@@ -213,29 +197,29 @@ class Holdings:
                 self._begin_recreated(place)
             elif offset > end:  # brokers have lost the last records
                 self._subscription.seek(place, end)
-                self.begun[place] = end
+                self.starts[place] = end
             self._topic_ids[place] = topic_id
         self._subscription.resume(places)
 
-    def _note_beginning(self, place: Place, offset: int, metadata: str) -> Commit:
+    def _note_beginning(self, place: TopicPartition, offset: int, metadata: str) -> Commit:
         if metadata:
             commit = read_commit(metadata, f"{place[0]}[{place[1]}]", self.settings.kafka.group)
         else:
             commit = Commit(offset, 0, offset)
-            self.begun[place] = offset
+            self.starts[place] = offset
         self._began[place] = commit.began
         return commit
 
-    def _due_to_restore(self) -> Place | None:
+    def _due_to_restore(self) -> TopicPartition | None:
         place = min(self._to_restore, key=self._to_restore.__getitem__, default=None)
         return place if place is not None and self._to_restore[place] <= time.monotonic() else None
 
-    def _try_to_restore(self, place: Place) -> None:
+    def _try_to_restore(self, place: TopicPartition, open_partition: Callable[[Restored], None]) -> None:
         """Restore a partition. Where the one that had it died with a transaction open, that has to end first: try again
         later, and let the other partitions go on meanwhile."""
         del self._to_restore[place]
         try:
-            self._restore(place)
+            self._restore(place, open_partition)
             self._overdue_at.pop(place, None)
         except (BrokersAway, ReadStalled) as problem:
             log.info("partition %d cannot be restored yet: %s", place[1], problem)
@@ -250,7 +234,7 @@ class Holdings:
                     place[1], problem,
                 )  # fmt: skip
 
-    def _restore(self, place: Place) -> None:
+    def _restore(self, place: TopicPartition, open_partition: Callable[[Restored], None]) -> None:
         """Bring a partition to where its last commit left it, then let its records come."""
         began = time.monotonic()
         topic, number = place
@@ -275,32 +259,18 @@ class Holdings:
             if offset > end:  # brokers have lost the last records
                 offset = end
                 self._subscription.seek(place, end)
-        within = self.settings.worker.snapshot_within_s
-        partition = Partition(
-            number,
-            self._rules,
-            self._decode,
-            self._store,
-            self._upkeep.has_room_for_sensor,
-            within,
-            self._control.book,
-            envelope.Origin.of(topic_id, self.settings.kafka.group),
-            self._journal,
-        )
         replayed = (
             self._reader.records(topic, number, commit.unsaved_from, offset) if commit.unsaved_from < offset else ()
         )
         moved = [sensor for sensor, one in read.items() if _is_of_another(topic_id, one, is_recreated)]
-        partition.begin(offset, commit.clock, replayed, moved, end)
-        self.partitions[number] = partition
-        self._new.add(number)
-        self._subscription.resume([place])
-        self._metrics.restores.inc()
-        self._metrics.restore_seconds.observe(time.monotonic() - began)
-        log.info(
-            "partition %d: %d sensors, %d records replayed, restored in %.1f s",
-            number, partition.sensors, max(0, offset - commit.unsaved_from), time.monotonic() - began,
+        open_partition(
+            Restored(
+                number, offset, commit.clock, commit.unsaved_from, replayed, began,
+                envelope.Origin.of(topic_id, self.settings.kafka.group), moved, end,
+            )
         )  # fmt: skip
+        self._restored.add(number)
+        self._subscription.resume([place])
 
     def _refuse_another_group(self, read: Iterable[Read]) -> None:
         ours = envelope.Origin.of(b"", self.settings.kafka.group).group

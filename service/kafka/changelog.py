@@ -13,7 +13,7 @@ from service.kafka.connection import REQUEST_MS, Connection
 
 STALLED_SECONDS = 60.0  # twice what an open transaction of a killed worker may last
 
-Record = tuple[bytes | None, bytes | None, int]  # key, value, offset
+KeyedValue = tuple[bytes | None, bytes | None, int]  # key, value, offset
 
 
 class ReadStalled(Exception):
@@ -71,7 +71,7 @@ class ChangelogReader:
         except KafkaError as error:
             raise ReadStalled(f"the end of {topic}[{partition}] is unknown: {type(error).__name__}: {error}") from error
 
-    def read(self, topic: str, partition: int, until: int | None = None) -> Iterator[Record]:
+    def read(self, topic: str, partition: int, until: int | None = None) -> Iterator[KeyedValue]:
         """Committed records of a partition from its start up to ``until`` (default: the high watermark).
 
         Waits for transactions that are open at the end: their records may yet be committed. The last offsets often
@@ -82,7 +82,7 @@ class ChangelogReader:
         for record in self.records(topic, partition, None, until):
             yield record.key, record.value, record.offset
 
-    def records(self, topic: str, partition: int, first: int | None, until: int) -> Iterator[unpacking.Record]:
+    def records(self, topic: str, partition: int, first: int | None, until: int) -> Iterator[unpacking.ConsumedRecord]:
         """The records of a partition from ``first`` (None: its start) up to ``until``."""
         try:
             yield from self._read(TopicPartition(topic, partition), first, until)
@@ -99,7 +99,7 @@ class ChangelogReader:
     def __exit__(self, *error: object) -> None:
         self.close()
 
-    def _read(self, place: TopicPartition, first: int | None, until: int) -> Iterator[unpacking.Record]:
+    def _read(self, place: TopicPartition, first: int | None, until: int) -> Iterator[unpacking.ConsumedRecord]:
         consumer = self._consumer
         consumer.assign([place])
         beginning = consumer.beginning_offsets([place], timeout_ms=REQUEST_MS)[place]
@@ -116,9 +116,3 @@ class ChangelogReader:
                 raise ReadStalled(
                     f"{place.topic}[{place.partition}] ends at {until}, but nothing comes after {position}"
                 )
-
-
-def read_partition(connection: Connection, topic: str, partition: int, until: int | None = None) -> Iterator[Record]:
-    """``ChangelogReader.read`` for a single partition."""
-    with ChangelogReader(connection) as reader:
-        yield from reader.read(topic, partition, until)

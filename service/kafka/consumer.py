@@ -28,16 +28,17 @@ from kafka.errors import (
     OffsetOutOfRangeError,
     TopicAuthorizationFailedError,
 )
-from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata, TopicPartition
+from kafka.structs import ConsumerGroupMetadata, MemberState, OffsetAndMetadata
+from kafka.structs import TopicPartition as ClientPartition
 
 from service.kafka import guards
 from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
 from service.kafka.sharing import OneMember, SharedApart
-from service.kafka.unpacking import Record, unpack_quickly
+from service.kafka.unpacking import ConsumedRecord, unpack_quickly
+from service.runtime.log import TopicPartition  # a tuple: the client's own is one, too
 
 log = logging.getLogger(__name__)
 
-Partition = tuple[str, int]  # topic, number; the client's own TopicPartition is one, too
 EARLIEST, LATEST = "earliest", "latest"
 UNREADABLE_AGAIN = 30.0  # seconds
 
@@ -67,11 +68,11 @@ def _asking(what: str) -> Iterator[None]:
 
 
 @dataclass
-class Changes:
+class AssignmentChanges:
     """Partitions that came and went since the last look, in that order of importance: a revoked one is not ours."""
 
-    assigned: set[Partition] = field(default_factory=set)
-    revoked: set[Partition] = field(default_factory=set)
+    assigned: set[TopicPartition] = field(default_factory=set)
+    revoked: set[TopicPartition] = field(default_factory=set)
 
 
 class Subscription:
@@ -109,8 +110,8 @@ class Subscription:
         self.group = group
         self.start_from = start_from
         self._from_earliest = frozenset(from_earliest)
-        self._unreadable: dict[Partition, float] = {}  # and when to try again (monotonic)
-        self._shortened: set[Partition] = set()
+        self._unreadable: dict[TopicPartition, float] = {}  # and when to try again (monotonic)
+        self._shortened: set[TopicPartition] = set()
 
         def knowing_its_topics(**settings: Any) -> KafkaConsumer:
             # One that joins before it has heard of its topics is given none of their partitions, for half a minute.
@@ -143,13 +144,13 @@ class Subscription:
         guards.note_replacement(self._consumer, self._replaced.set)
         if quickly:
             unpack_quickly(self._consumer)
-        self._listener = _Listener(self._consumer)
+        self._listener = _RebalanceListener(self._consumer)
         if pattern is not None:
             self._consumer.subscribe(pattern=pattern, listener=self._listener)
         else:
             self._consumer.subscribe(topics=sorted(topics), listener=self._listener)
 
-    def poll(self, timeout: float) -> dict[Partition, list[Record]]:
+    def poll(self, timeout: float) -> dict[TopicPartition, list[ConsumedRecord]]:
         """Records of the partitions that are not paused; returns within about ``timeout`` seconds."""
         try:
             self._try_unreadable_again()
@@ -171,36 +172,36 @@ class Subscription:
         except TopicAuthorizationFailedError as error:
             raise ConnectionProblem(f"not allowed to read {error}: allow READ and DESCRIBE on it") from error
 
-    def take_changes(self) -> Changes:
+    def take_changes(self) -> AssignmentChanges:
         """What came and went since the last call. A partition that came, went and came again is in both sets."""
         with self._listener.lock:
-            taken, self._listener.changes = self._listener.changes, Changes()
+            taken, self._listener.changes = self._listener.changes, AssignmentChanges()
         for place in taken.revoked:
             self._unreadable.pop(place, None)
         return taken
 
     @property
-    def unreadable(self) -> set[Partition]:
+    def unreadable(self) -> set[TopicPartition]:
         """Partitions that are paused because what comes next in them cannot be read."""
         return set(self._unreadable)
 
-    def take_shortened(self) -> set[Partition]:
+    def take_shortened(self) -> set[TopicPartition]:
         """Partitions of which less is there than was read, since the last call: their topic was deleted and created
         again, or a replica that lacked the last records became leader."""
         taken, self._shortened = self._shortened, set()
         return taken & self.assignment()
 
-    def assignment(self) -> set[Partition]:
+    def assignment(self) -> set[TopicPartition]:
         return set(self._consumer.assignment())
 
     def locate(
-        self, partitions: Iterable[Partition], patience: float = REQUEST_MS / 1000
-    ) -> dict[Partition, tuple[int, str]]:
+        self, partitions: Iterable[TopicPartition], patience: float = REQUEST_MS / 1000
+    ) -> dict[TopicPartition, tuple[int, str]]:
         """Move partitions to their committed offset, or to ``start_from``; returns (offset, commit metadata).
 
         ``BrokersAway`` where a transaction that holds their offsets is still open after ``patience`` seconds.
         """
-        places = [TopicPartition(*partition) for partition in partitions]
+        places = [ClientPartition(*partition) for partition in partitions]
         if not places:
             return {}
         committed = self.committed(places, patience)
@@ -212,22 +213,22 @@ class Subscription:
         return dict(located)
 
     def committed(
-        self, partitions: Iterable[Partition], patience: float = REQUEST_MS / 1000
-    ) -> dict[Partition, tuple[int, str]]:
+        self, partitions: Iterable[TopicPartition], patience: float = REQUEST_MS / 1000
+    ) -> dict[TopicPartition, tuple[int, str]]:
         """Committed (offset, metadata); partitions without a commit are left out."""
-        found: dict[Partition, tuple[int, str]] = {}
+        found: dict[TopicPartition, tuple[int, str]] = {}
         for partition in partitions:
             with _asking("committed offsets"):
                 place = self._consumer.committed(
-                    TopicPartition(*partition), metadata=True, timeout_ms=int(patience * 1000)
+                    ClientPartition(*partition), metadata=True, timeout_ms=int(patience * 1000)
                 )
             if place is not None:
                 found[partition] = (place.offset, place.metadata)
         return found
 
-    def commit(self, offsets: Mapping[Partition, tuple[int, str]]) -> None:
+    def commit(self, offsets: Mapping[TopicPartition, tuple[int, str]]) -> None:
         """Commit outside a transaction."""
-        places = {TopicPartition(*partition): OffsetAndMetadata(*place) for partition, place in offsets.items()}
+        places = {ClientPartition(*partition): OffsetAndMetadata(*place) for partition, place in offsets.items()}
         self._consumer.commit(places, timeout_ms=REQUEST_MS)
 
     def group_metadata(self) -> ConsumerGroupMetadata:
@@ -248,32 +249,32 @@ class Subscription:
         """The id of a topic, which is another one when it was deleted and created again; empty if it is not known."""
         return guards.topic_id(self._consumer, topic)
 
-    def pause(self, partitions: Iterable[Partition]) -> None:
+    def pause(self, partitions: Iterable[TopicPartition]) -> None:
         self._consumer.pause(*self._still_ours(partitions))
 
-    def resume(self, partitions: Iterable[Partition]) -> None:
+    def resume(self, partitions: Iterable[TopicPartition]) -> None:
         self._consumer.resume(*self._still_ours(partitions))
 
-    def paused(self) -> set[Partition]:
+    def paused(self) -> set[TopicPartition]:
         return set(self._consumer.paused())
 
-    def seek(self, partition: Partition, offset: int) -> None:
-        self._consumer.seek(TopicPartition(*partition), offset)
+    def seek(self, partition: TopicPartition, offset: int) -> None:
+        self._consumer.seek(ClientPartition(*partition), offset)
 
-    def position(self, partition: Partition) -> int:
+    def position(self, partition: TopicPartition) -> int:
         """The offset of the next record that poll returns."""
-        position = self._consumer.position(TopicPartition(*partition), timeout_ms=REQUEST_MS)
+        position = self._consumer.position(ClientPartition(*partition), timeout_ms=REQUEST_MS)
         assert position is not None  # a new partition has one before the caller hears of it
         return int(position)
 
-    def end_offsets(self, partitions: Iterable[Partition]) -> dict[Partition, int]:
-        places = [TopicPartition(*partition) for partition in partitions]
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        places = [ClientPartition(*partition) for partition in partitions]
         return dict(self._consumer.end_offsets(places, timeout_ms=REQUEST_MS)) if places else {}
 
-    def unread(self) -> dict[Partition, int]:
+    def unread(self) -> dict[TopicPartition, int]:
         """Records that poll has not returned yet, as far as is known without asking a broker: none of a partition that
         was not fetched from."""
-        found: dict[Partition, int] = {}
+        found: dict[TopicPartition, int] = {}
         for place in self._consumer.assignment():
             end, position = self._consumer.highwater(place), guards.position(self._consumer, place)
             if end is not None and position is not None:
@@ -284,9 +285,9 @@ class Subscription:
         """Leave the group (a static member stays on its list until the session times out)."""
         self._consumer.close(autocommit=False, timeout_ms=int(timeout * 1000))
 
-    def _still_ours(self, partitions: Iterable[Partition]) -> list[TopicPartition]:
+    def _still_ours(self, partitions: Iterable[TopicPartition]) -> list[ClientPartition]:
         ours = self._consumer.assignment()
-        return [TopicPartition(*partition) for partition in partitions if partition in ours]
+        return [ClientPartition(*partition) for partition in partitions if partition in ours]
 
     def _set_aside(self, unreadable: guards.Unreadable) -> None:
         """Go on without a partition for a while: another replica of it may lead by then."""
@@ -304,13 +305,13 @@ class Subscription:
             del self._unreadable[place]
         self.resume(due)
 
-    def _start_offsets(self, places: list[TopicPartition]) -> dict[Partition, int]:
+    def _start_offsets(self, places: list[ClientPartition]) -> dict[TopicPartition, int]:
         always = places if self.start_from == EARLIEST else [one for one in places if one.topic in self._from_earliest]
         starts = dict(self._consumer.beginning_offsets(always, timeout_ms=REQUEST_MS)) if always else {}
         others = [place for place in places if place not in starts]
         return starts | (self._late_offsets(others) if others else {})
 
-    def _late_offsets(self, places: list[TopicPartition]) -> dict[Partition, int]:
+    def _late_offsets(self, places: list[ClientPartition]) -> dict[TopicPartition, int]:
         ends = dict(self._consumer.end_offsets(places, timeout_ms=REQUEST_MS))
         if self.start_from == LATEST:
             return ends
@@ -320,7 +321,7 @@ class Subscription:
         return {place: found[place].offset if found.get(place) else ends[place] for place in places}
 
     def _go_back_into_range(self, error: OffsetOutOfRangeError) -> None:
-        wanted: dict[TopicPartition, int] = error.args[0]
+        wanted: dict[ClientPartition, int] = error.args[0]
         with _asking("where topics begin and end"):
             first = self._consumer.beginning_offsets(list(wanted), timeout_ms=REQUEST_MS)
             end = self._consumer.end_offsets(list(wanted), timeout_ms=REQUEST_MS)
@@ -338,15 +339,15 @@ class Subscription:
             self._consumer.seek(place, nearest)
 
 
-class _Listener(ConsumerRebalanceListener):
+class _RebalanceListener(ConsumerRebalanceListener):
     """Notes what happens. Runs on the client's IO thread, where nothing that asks a broker may be called."""
 
     def __init__(self, consumer: KafkaConsumer) -> None:
         self._consumer = consumer
-        self.changes = Changes()
+        self.changes = AssignmentChanges()
         self.lock = threading.Lock()
 
-    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+    def on_partitions_assigned(self, assigned: Iterable[ClientPartition]) -> None:
         for place in assigned:
             self._consumer.pause(place)
             # Any position: without one poll would look for it by itself, and fail where nothing is committed.
@@ -354,10 +355,10 @@ class _Listener(ConsumerRebalanceListener):
         with self.lock:
             self.changes.assigned.update(assigned)
 
-    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
+    def on_partitions_revoked(self, revoked: Iterable[ClientPartition]) -> None:
         with self.lock:
             self.changes.assigned.difference_update(revoked)
             self.changes.revoked.update(revoked)
 
-    def on_partitions_lost(self, lost: Iterable[TopicPartition]) -> None:
+    def on_partitions_lost(self, lost: Iterable[ClientPartition]) -> None:
         self.on_partitions_revoked(lost)

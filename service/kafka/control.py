@@ -20,19 +20,19 @@ _WRITTEN_WITHIN = 15.0
 _POLL_RECORDS = 10_000
 
 
-class Book(Protocol):
+class FoldedState(Protocol):
     """What records come to."""
 
     def apply(self, changes: Changes) -> None: ...
 
 
-_Book = TypeVar("_Book", bound=Book)
+_Folded = TypeVar("_Folded", bound=FoldedState)
 
 
-class TopicFollower(Generic[_Book]):
+class TopicFollower(Generic[_Folded]):
     """Keeps a book up to date with a topic. Nothing happens but in its calls."""
 
-    def __init__(self, connection: Connection, topic: str, book: _Book) -> None:
+    def __init__(self, connection: Connection, topic: str, book: _Folded) -> None:
         self.book = book
         self._connection = connection
         self._place = TopicPartition(topic, 0)

@@ -18,7 +18,7 @@ from service.kafka.input import connection_of
 from service.kafka.sink_records import SinkRecords
 from service.metrics.server import MetricsServer
 from service.settings import Settings
-from service.settings.sections import Metrics as MetricsSettings
+from service.settings.sections import MetricsSettings
 from service.settings.sinks import SinkSettings
 from service.sinks import open_sink
 from service.sinks.delivery import Deliveries, Delivery, SinkMetrics

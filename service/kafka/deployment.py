@@ -1,25 +1,114 @@
-"""Sensors and events as the topics hold them, for people who handle them."""
+"""A service on Kafka as its topics show it, for commands beside its workers."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from functools import partial
+from typing import Any, Literal
 
 import msgspec
 from kafka.partitioner import murmur2
 
+from service.kafka import groups
 from service.kafka import topics as kafka_topics
-from service.kafka.changelog import ChangelogReader
-from service.kafka.control import KafkaControl
-from service.kafka.input import connection_of, partition_of, reads_directly
+from service.kafka.changelog import ChangelogReader, ReadStalled
+from service.kafka.connection import ConnectionProblem
+from service.kafka.control import ControlFollower, KafkaControl
+from service.kafka.following import follow, follow_dated, follow_several
+from service.kafka.input import connection_of, read_commit, reads_directly, sensor_topic
 from service.operations.control import ControlLog
+from service.runtime.forwarding import partition_of
+from service.runtime.log import StoredSensor
 from service.sensors.envelope import read_changelog_value
-from service.settings import Settings
-from service.tools.tail import follow
-from service.wire import messages
+from service.sensors.records import decode_with
+from service.sensors.saved import Saved
+from service.settings import RecordMapping, Settings
+from service.wire import decoding, messages
 
 
-class KafkaDesk:
-    """A service whose state is on Kafka."""
+class KafkaDeployment:
+    """A ``Deployment``."""
+
+    mode: Literal["kafka", "embedded"] = "kafka"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        names = settings.topics
+        self.output = f"topics {names.states}, {names.events}"
+
+    def operations(self) -> KafkaOperations:
+        """See ``Deployment``."""
+        return KafkaOperations(self._settings)
+
+    @contextmanager
+    def control(self) -> Iterator[ControlFollower]:
+        """See ``Deployment``."""
+        with closing(ControlFollower(connection_of(self._settings), self._settings.topics.control)) as control:
+            control.catch_up()
+            yield control
+
+    def events(self, *, from_beginning: bool, until_end: bool) -> Generator[tuple[bytes, int], None, None]:
+        """See ``Deployment``."""
+        topic = self._settings.topics.events
+        return follow_dated(connection_of(self._settings), topic, from_beginning=from_beginning, until_end=until_end)
+
+    def dead_letters(self) -> Generator[tuple[bytes, int], None, None]:
+        """See ``Deployment``."""
+        topic = self._settings.topics.dead_letters
+        return follow_dated(connection_of(self._settings), topic, from_beginning=True, until_end=True)
+
+    def messages(self, *, with_states: bool, earlier: int, is_over: Callable[[], bool]) -> Iterator[bytes | None]:
+        """See ``Deployment``; so many earlier events of each partition."""
+        names = self._settings.topics
+        last: dict[str, int | None] = {names.states: None} if with_states else {}
+        last[names.events] = earlier
+        records = follow_several(connection_of(self._settings), last, is_over=is_over)
+        return (None if record is None else record[0] for record in records)
+
+    @contextmanager
+    def stored(self, sensor: str) -> Iterator[Iterator[StoredSensor[Any]]]:
+        """See ``Deployment``."""
+        try:
+            with ChangelogReader(connection_of(self._settings)) as reader:
+                yield self._stored(sensor, reader)
+        except ReadStalled as stalled:
+            raise ConnectionProblem(f"cannot be read to its end: {stalled}") from stalled
+
+    def _stored(self, sensor: str, reader: ChangelogReader) -> Iterator[StoredSensor[Any]]:
+        settings = self._settings
+        connection, topic, names = connection_of(settings), sensor_topic(settings), settings.topics
+        count = kafka_topics.partition_counts(connection, [names.changelog])[names.changelog]
+        # the service's own topic has its own rule of who is where; elsewhere the producers decide
+        is_direct = reads_directly(settings)
+        numbers = list(range(count)) if is_direct else [partition_of(sensor, count)]
+        mapping = settings.mapping if is_direct else RecordMapping(partitioned_by_sensor=True)
+        decode = decode_with(decoding.decoder(mapping, settings.limits.record_bytes))
+        saved: dict[int, Saved] = {}
+        for number in numbers:
+            for key, value, _ in reader.read(names.changelog, number):
+                if key == sensor.encode() and value is not None:
+                    saved[number] = read_changelog_value(value)
+        committed = groups.committed(connection, settings.kafka.group)
+
+        def events(number: int) -> Iterator[bytes]:
+            return (value for _, value, _ in reader.read(names.events, number) if value)
+
+        for number in saved or numbers:
+            offset, metadata = committed.get((topic, number), (0, ""))
+            if not metadata:
+                continue
+            commit = read_commit(metadata, f"{topic}[{number}]", settings.kafka.group)
+            since = commit.unsaved_from
+            records = reader.records(topic, number, since, offset) if since < offset else iter(())
+            place = f"{names.changelog}[{number}]"
+            yield StoredSensor(
+                saved.get(number), decode, records, number, offset, commit.clock, place, partial(events, number)
+            )
+
+
+class KafkaOperations:
+    """``Operations`` on a service whose state is on Kafka."""
 
     what_stays = "its past events stay where topics keep them, until their retention ends"
 

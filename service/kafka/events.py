@@ -10,10 +10,11 @@ from kafka.errors import KafkaError, RebalanceInProgressError
 
 from service.kafka.changelog import ReadStalled
 from service.kafka.connection import Connection
-from service.kafka.consumer import BrokersAway, Partition, Subscription
+from service.kafka.consumer import BrokersAway, Subscription
 from service.kafka.sink_records import SinkRecords
-from service.sinks.delivery import Committed
-from service.sinks.ledger import Changes
+from service.operations.control import Changes
+from service.runtime.log import TopicPartition
+from service.sinks.delivery import CommittedEvent
 
 log = logging.getLogger(__name__)
 
@@ -34,27 +35,27 @@ class KafkaEvents:
     ) -> None:  # fmt: skip
         self._records = records
         self._remembered: dict[str, bytes] | None = None
-        self._to_locate: set[Partition] = set()
-        self._read: list[Committed] = []
-        self._to_commit: dict[Partition, tuple[int, str]] = {}
+        self._to_locate: set[TopicPartition] = set()
+        self._read: list[CommittedEvent] = []
+        self._to_commit: dict[TopicPartition, tuple[int, str]] = {}
         self._subscription = Subscription(
             connection, group, topics, start_from=int((time.time() - since) * 1000), max_poll_records=_MOST_EVENTS,
             one_member=one_member,
         )  # fmt: skip
 
-    def read(self, timeout: float) -> Sequence[Committed]:
+    def read(self, timeout: float) -> Sequence[CommittedEvent]:
         """The next events; those of one partition in their order."""
         found = self._subscription.poll(timeout)
         self._follow_assignment()
         self._commit()
         self._read = [
-            Committed(record.value or b"", record.timestamp, (place, record.offset))
+            CommittedEvent(record.value or b"", record.timestamp, (place, record.offset))
             for place, records in found.items()
             for record in records
         ]
         return self._read
 
-    def done(self, events: Sequence[Committed], changes: Changes) -> None:
+    def done(self, events: Sequence[CommittedEvent], changes: Changes) -> None:
         """Write the sink's records, commit the place after these, and go back to the first of the others."""
         self._records.write(changes)
         left = _firsts(self._read[len(events) :])
@@ -112,9 +113,9 @@ class KafkaEvents:
         self._to_locate = set()
 
 
-def _firsts(events: Sequence[Committed]) -> dict[Partition, int]:
+def _firsts(events: Sequence[CommittedEvent]) -> dict[TopicPartition, int]:
     """The first offset of each partition."""
-    firsts: dict[Partition, int] = {}
+    firsts: dict[TopicPartition, int] = {}
     for event in events:
         place, offset = event.place
         firsts.setdefault(place, offset)

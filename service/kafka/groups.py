@@ -5,10 +5,10 @@ from __future__ import annotations
 from kafka.errors import GroupIdNotFoundError, KafkaError
 
 from service.kafka.connection import Connection, ConnectionProblem, once_available
-from service.kafka.consumer import Partition
+from service.runtime.log import TopicPartition
 
 
-def committed(connection: Connection, group: str) -> dict[Partition, tuple[int, str]]:
+def committed(connection: Connection, group: str) -> dict[TopicPartition, tuple[int, str]]:
     """(offset, metadata) of every partition that the group has committed."""
     with connection.admin() as admin:
         try:

@@ -8,11 +8,13 @@ import time
 from collections.abc import Callable
 
 import msgspec
+from kafka.errors import KafkaError
 
 from service.kafka.changelog import ChangelogReader, ReadStalled
 from service.kafka.connection import Connection, ConnectionProblem
 from service.kafka.consumer import Subscription
-from service.kafka.producer import CycleAborted, ProducerLost, Transactions
+from service.kafka.producer import ProducerLost, Transactions
+from service.runtime.log import CycleAborted
 from service.settings import Settings
 from service.wire import messages
 from service.wire.messages import Incident
@@ -64,7 +66,11 @@ class IncidentWriter:
 
     def turn(self) -> None:
         """Find out whose turn it is, and say what there is to be said."""
-        self._subscription.poll(0.0 if self._subscription.is_stable else _POLL)
+        try:
+            self._subscription.poll(0.0 if self._subscription.is_stable else _POLL)
+        except KafkaError as error:
+            log.warning("incidents are not published for now: %s: %s", type(error).__name__, error)
+            return
         if self._subscription.take_changes().revoked:
             self._fall_silent()
         try:

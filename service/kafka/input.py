@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
-
 import msgspec
 
 from service.kafka.connection import Connection, ConnectionProblem
@@ -31,9 +29,7 @@ def read_commit(metadata: str, where: str, group: str) -> Commit:
 
 def connection_of(settings: Settings) -> Connection:
     """How the configuration says that brokers are reached; ValueError where it reads no Kafka."""
-    if not settings.source.is_kafka:
-        kinds = ", ".join(settings.source.kinds)
-        raise ValueError(f"this needs Kafka, but the configuration's readings come from {kinds} (source.kinds)")
+    settings.source.require_kafka()
     security = settings.kafka.security
     with_password = security.protocol.startswith("sasl")
     return Connection(
@@ -60,8 +56,3 @@ def reads_directly(settings: Settings) -> bool:
 def sensor_topic(settings: Settings) -> str:
     """The topic whose partitions detectors follow."""
     return settings.kafka.topics[0] if reads_directly(settings) else settings.topics.readings
-
-
-def partition_of(sensor: str, partitions: int) -> int:
-    """The partition of the internal topic that a sensor's readings go to."""
-    return zlib.crc32(sensor.encode()) % partitions

@@ -11,9 +11,9 @@ from typing import Any
 from kafka import KafkaProducer
 from kafka.errors import KafkaError
 
-from service.api.backend import NotTaken, PostedReading
 from service.kafka import guards
-from service.kafka.connection import Connection
+from service.kafka.input import connection_of
+from service.runtime.posting import NotTaken, PostedReading
 from service.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -28,13 +28,13 @@ class NotStored(Exception):
 class Posting:
     """Writes to the first of the input topics, keyed by sensor. May be used from any thread."""
 
-    def __init__(self, connection: Connection, settings: Settings) -> None:
-        self._connection = connection
+    def __init__(self, settings: Settings) -> None:
+        self._connection = connection_of(settings)
         self._settings = settings
         self._lock = threading.Lock()
         self._producer: Any = None  # built when the first reading comes: most workers are never posted to
 
-    def send(self, readings: Sequence[PostedReading], received: int) -> int:
+    def post(self, readings: Sequence[PostedReading], received: int) -> int:
         """Returns the offset of the last one when all are acknowledged; NotStored where that takes too long."""
         kafka, mapping = self._settings.kafka, self._settings.mapping
         if mapping.format != "ishsmm":
@@ -51,7 +51,8 @@ class Posting:
                 producer.send(kafka.topics[0], one.value, one.sensor.encode(), timestamp_ms=received)
                 for one in readings
             ]
-            return [one.get(timeout=max(0.0, deadline - time.monotonic())).offset for one in sent][-1]
+            offsets: list[int] = [one.get(timeout=max(0.0, deadline - time.monotonic())).offset for one in sent]
+            return offsets[-1]
         except KafkaError as error:
             self._discard(producer)
             raise NotStored(f"the brokers did not acknowledge: {type(error).__name__}") from error

@@ -25,25 +25,23 @@ from kafka.errors import (
     RebalanceInProgressError,
     TransactionalIdAuthorizationFailedError,
 )
-from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata, TopicPartition
+from kafka.structs import ConsumerGroupMetadata, OffsetAndMetadata
+from kafka.structs import TopicPartition as ClientPartition
 
 from service.kafka import guards
 from service.kafka.connection import Connection, ConnectionProblem
-from service.kafka.consumer import MemberReplaced, Partition, Subscription
+from service.kafka.consumer import MemberReplaced, Subscription
+from service.runtime.log import CycleAborted, OutcomeUnknown, TopicPartition
 
 TRANSACTION_TIMEOUT_MS = 15_000
 MAX_BYTES_IN_FLIGHT = 32 * 1024 * 1024
 SETTLE_SECONDS = 30.0
 RECORD_OVERHEAD = 70  # bytes of framing that a record costs on top of its key and value
 
-Offsets = Mapping[Partition, tuple[int, str]]  # next offset to read, and our metadata
+Offsets = Mapping[TopicPartition, tuple[int, str]]  # next offset to read, and our metadata
 
 
-class CycleAborted(Exception):
-    """Nothing of the cycle was committed; the producer can be used for the next one."""
-
-
-class ProducerLost(Exception):
+class ProducerLost(OutcomeUnknown):
     """Whether the cycle was committed is unknown, or another worker has taken over.
 
     Build a new producer with the same transactional id: that ends what is open. Then read the committed offsets
@@ -309,8 +307,8 @@ class AtLeastOnce:
         self._outbox.close()
 
 
-def _client_offsets(offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
-    return {TopicPartition(*partition): OffsetAndMetadata(*place) for partition, place in offsets.items()}
+def _client_offsets(offsets: Offsets) -> dict[ClientPartition, OffsetAndMetadata]:
+    return {ClientPartition(*partition): OffsetAndMetadata(*place) for partition, place in offsets.items()}
 
 
 def _named(error: BaseException) -> str:

@@ -11,7 +11,7 @@ from kafka.errors import KafkaError
 from service.kafka import guards
 from service.kafka.connection import Connection
 from service.kafka.control import TopicFollower
-from service.sinks.ledger import Changes
+from service.operations.control import Changes
 
 log = logging.getLogger(__name__)
 

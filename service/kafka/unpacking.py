@@ -20,7 +20,7 @@ from kafka.structs import TopicPartition
 from service.kafka import guards
 
 
-class Record(NamedTuple):
+class ConsumedRecord(NamedTuple):
     """A record as it was read. Its headers are not."""
 
     topic: str
@@ -32,16 +32,16 @@ class Record(NamedTuple):
 
 
 def unpack_quickly(consumer: KafkaConsumer) -> None:
-    """Let the consumer's polls return ``Record``s."""
+    """Let the consumer's polls return ``ConsumedRecord``s."""
     compile_kernels()  # before anybody waits for it
-    consumer._fetcher.PartitionRecords = _PartitionRecords
+    consumer._fetcher.PartitionRecords = _UnpackedRecords
 
 
-class _PartitionRecords(guards.PartitionRecords):
+class _UnpackedRecords(guards.PartitionRecords):
     next_fetch_offset: int
 
-    def take(self, n: int | None = None) -> list[Record]:
-        records: list[Record] = super().take(n)
+    def take(self, n: int | None = None) -> list[ConsumedRecord]:
+        records: list[ConsumedRecord] = super().take(n)
         if records:  # behind the last one, unless it was the last of all and marks follow
             self.next_fetch_offset = max(self.next_fetch_offset, records[-1].offset + 1)
         return records
@@ -79,16 +79,16 @@ class _PartitionRecords(guards.PartitionRecords):
         return bool(self._is_batch_aborted(batch))
 
 
-def _unpack_legacy(place: TopicPartition, batch: Any) -> list[Record]:
+def _unpack_legacy(place: TopicPartition, batch: Any) -> list[ConsumedRecord]:
     """The records of a batch of an old topic, as the client finds them."""
     topic, partition = place
     return [
-        Record(topic, partition, one.offset, -1 if one.timestamp is None else one.timestamp, one.key, one.value)
+        ConsumedRecord(topic, partition, one.offset, -1 if one.timestamp is None else one.timestamp, one.key, one.value)
         for one in batch
     ]
 
 
-def unpack(place: TopicPartition, batch: Any) -> list[Record]:
+def unpack(place: TopicPartition, batch: Any) -> list[ConsumedRecord]:
     """The records of a batch (magic 2), which is not looked at in another way."""
     batch._maybe_uncompress()
     data, count = bytes(batch._buffer), batch.records_count
@@ -107,7 +107,7 @@ def unpack(place: TopicPartition, batch: Any) -> list[Record]:
     make_record = tuple.__new__  # a named tuple's own constructor takes twice the time
     return [
         make_record(
-            Record,
+            ConsumedRecord,
             (
                 topic,
                 partition,

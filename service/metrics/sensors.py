@@ -14,52 +14,21 @@ import time
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 
-import msgspec
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
 from prometheus_client.registry import Collector
 
-from service.sensors.partition import Output, Partition
+from service.sensors.partition import Partition
+from service.sensors.records import Outbound
 from service.settings import Settings
 from service.settings.sinks import STATUSES
+from service.wire.messages import DeadLetter, StateRecord, status_of
+from service.wire.readings import Reading
 
 log = logging.getLogger(__name__)
 
 # Below this nobody is suspicious, and above it a sensor is remembered for so many seconds after its last state record.
 LEAST_SUSPICIOUS = 0.01
 SUSPICIOUS_FOR = 900.0
-
-
-class _Said(msgspec.Struct):
-    """Of an event what is counted: a change or an alarm has a status, a notice a kind."""
-
-    status: str = ""
-    kind: str = ""
-
-
-class _RunLength(msgspec.Struct):
-    median: int
-
-
-class _Now(msgspec.Struct):
-    parameters: dict[str, float | None]
-
-
-class _State(msgspec.Struct):
-    """Of a state record what is shown; the rest is passed over."""
-
-    change_probability: float | None
-    run_length: _RunLength
-    state: _Now | None
-
-
-_read_event = msgspec.json.Decoder(_Said).decode
-_read_state = msgspec.json.Decoder(_State).decode
-
-
-def read_status(event: bytes) -> str:
-    """One of ``STATUSES``."""
-    said = _read_event(event)
-    return said.status or said.kind
 
 
 @dataclass
@@ -69,7 +38,7 @@ class _Listed:
     partition: Partition
     is_critical: bool
     events: dict[str, int]  # by status
-    state: _State | None = None
+    state: StateRecord | None = None
 
     @property
     def level(self) -> float | None:
@@ -125,7 +94,7 @@ class SensorSeries(Collector):
         self._suspicious = {sensor: said for sensor, said in self._suspicious.items() if self._is_here(sensor)}
 
     def _is_here(self, sensor: str) -> bool:
-        return any(sensor in partition.last_seen for partition in self._partitions.values())
+        return any(partition.last_seen(sensor) is not None for partition in self._partitions.values())
 
     def _consider(self, sensor: str, partition: Partition) -> None:
         is_critical = self._looks_at_rules and self._settings.rule_for(sensor).labels.get("critical") is True
@@ -141,19 +110,22 @@ class SensorSeries(Collector):
                 self._options.most_sensors, sensor,
             )  # fmt: skip
 
-    def committed(self, outputs: Iterable[Output]) -> None:
+    def committed(self, outputs: Iterable[Outbound]) -> None:
         """These messages were published."""
         now = self._clock()
         with self._lock:
             self._meet()
             for output in outputs:
-                if output.kind == "states":
-                    self._note_state(output.key.decode(), _read_state(output.value), now)
-                elif output.kind == "events" and (listed := self._listed.get(output.key.decode())) is not None:
-                    listed.events[read_status(output.value)] += 1
+                message = output.message
+                if isinstance(message, StateRecord):
+                    self._note_state(message, now)
+                elif isinstance(message, Reading | DeadLetter):
+                    continue
+                elif (listed := self._listed.get(message.sensor)) is not None:
+                    listed.events[status_of(message)] += 1
 
-    def _note_state(self, sensor: str, state: _State, now: float) -> None:
-        probability = state.change_probability
+    def _note_state(self, state: StateRecord, now: float) -> None:
+        sensor, probability = state.sensor, state.change_probability
         if self._options.top and probability is not None and probability >= LEAST_SUSPICIOUS:
             self._suspicious[sensor] = (probability, now)
         else:
@@ -169,7 +141,7 @@ class SensorSeries(Collector):
         yield _gauge(
             "top_sensor_change_probability", "That a sensor changed, of the most suspicious ones", ("sensor",), top
         )
-        here = [(sensor, one) for sensor, one in listed if sensor in one.partition.last_seen]
+        here = [(sensor, one) for sensor, one in listed if one.partition.last_seen(sensor) is not None]
         yield from _listed_series(here)
 
     def _most_suspicious(self) -> list[tuple[tuple[str, ...], float | None]]:
@@ -213,7 +185,7 @@ def _listed_series(listed: list[tuple[str, _Listed]]) -> Iterable[GaugeMetricFam
     yield gauge(
         "last_reading_timestamp_seconds",
         "Time of a listed sensor's newest reading",
-        lambda sensor, one: one.partition.last_seen.get(sensor, 0) / 1e6,
+        lambda sensor, one: (one.partition.last_seen(sensor) or 0) / 1e6,
     )
 
 

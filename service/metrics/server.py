@@ -11,7 +11,7 @@ from service.http.connections import ConnectionLimits
 from service.http.hosts import Hosts
 from service.http.listener import Listener
 from service.http.refusals import Receive, Scope, Send
-from service.settings.sections import Metrics as MetricsSettings
+from service.settings.sections import MetricsSettings
 
 log = logging.getLogger(__name__)
 
@@ -26,7 +26,7 @@ class MetricsServer:
         self, settings: MetricsSettings, registry: CollectorRegistry, keys: str = "metrics.host, metrics.port"
     ) -> None:
         self._listener = Listener(
-            _Metrics(settings, registry), settings.host, settings.port, _LIMITS,
+            _MetricsApplication(settings, registry), settings.host, settings.port, _LIMITS,
             name="metrics", keys=keys,
         )  # fmt: skip
         self.port = self._listener.port
@@ -42,7 +42,7 @@ def serve(settings: MetricsSettings, registry: CollectorRegistry) -> MetricsServ
     return None if settings.port == 0 else MetricsServer(settings, registry)
 
 
-class _Metrics:
+class _MetricsApplication:
     """ASGI application with one route."""
 
     def __init__(self, settings: MetricsSettings, registry: CollectorRegistry) -> None:

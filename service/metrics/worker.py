@@ -4,17 +4,22 @@ from __future__ import annotations
 
 import platform
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Literal
 
-import msgspec
 import prometheus_client
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, Info, ProcessCollector
 
 import ishsmm_stream as hs
 from service.metrics.lag import Lags, LagSeries
-from service.metrics.sensors import STATUSES, SensorSeries, read_status
-from service.sensors.partition import Counts, Output, Partition
+from service.metrics.sensors import SensorSeries
+from service.sensors.counts import CycleCounts
+from service.sensors.partition import Partition
+from service.sensors.records import Outbound
+from service.sensors.saved import Saved
 from service.settings import Settings
+from service.settings.sinks import STATUSES
+from service.wire import messages
 from service.wire.readings import REASONS
 
 RESULTS = ("accepted", "rejected", "forwarded")
@@ -27,23 +32,15 @@ _MASSES = (1e-12, 1e-10, 1e-8, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2)
 _SHARES = (0.02, 0.05, 0.1, 0.2, 0.3, 0.5, 0.7, 0.9)
 
 # Counters need no second series that says when they began.
-prometheus_client.disable_created_metrics()
-
-
-class _Letter(msgspec.Struct):
-    """Of a dead letter what is counted."""
-
-    reason: str
-
-
-_read_letter = msgspec.json.Decoder(_Letter).decode
+prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]
 
 
 class Metrics:
     """The worker's metrics. Counters rise only after a commit: what was aborted was not done."""
 
-    def __init__(self, settings: Settings = Settings()) -> None:
+    def __init__(self, settings: Settings = Settings(), mode: Literal["kafka", "embedded"] = "kafka") -> None:
         registry = self.registry = CollectorRegistry()
+        only_kafka = registry if mode == "kafka" else None
 
         def counter(name: str, says: str, *labels: str) -> Counter:
             return Counter(name, says, labels, registry=registry)
@@ -54,12 +51,11 @@ class Metrics:
         def histogram(name: str, says: str, buckets: Iterable[float]) -> Histogram:
             return Histogram(name, says, buckets=tuple(buckets), registry=registry)
 
-        is_kafka = settings.source.is_kafka
         Info("ishsmm_build", "What runs here", registry=registry).info(
             {
                 "version": hs.__version__,
                 "python": platform.python_version(),
-                "mode": "kafka" if is_kafka else "embedded",
+                "mode": mode,
             }
         )
         ProcessCollector(registry=registry)
@@ -97,19 +93,17 @@ class Metrics:
         self.restores = counter("ishsmm_restores_total", "Partitions restored")
         self.evictions = counter("ishsmm_evictions_total", "Detectors that were moved from memory to disk")
         # Without brokers there are none: then no series claims otherwise.
-        self.rebalances = Counter(
-            "ishsmm_rebalances_total", "Times that partitions came or went", registry=registry if is_kafka else None
-        )
+        self.rebalances = Counter("ishsmm_rebalances_total", "Times that partitions came or went", registry=only_kafka)
         self.topics_recreated = Counter(
             "ishsmm_topics_recreated_total",
             "Partitions of the input that were begun anew because their topic was deleted and created again",
-            registry=registry if is_kafka else None,
+            registry=only_kafka,
         )
 
         self.refused_partitions = Gauge(
             "ishsmm_refused_partitions",
             "Partitions of the input that are not read because they were added after the service's topics were made",
-            registry=registry if is_kafka else None,
+            registry=only_kafka,
         )
 
         self.sensors = gauge("ishsmm_sensors", "Sensors of the partitions that this worker has")
@@ -167,7 +161,7 @@ class Metrics:
 
     # After a commit
 
-    def committed(self, counts: Counts, outputs: Iterable[Output], oldest: Iterable[int]) -> None:
+    def committed(self, counts: CycleCounts, outputs: Iterable[Outbound], oldest: Iterable[int]) -> None:
         """Count what a cycle did. ``oldest``: the timestamp of each partition's first record, in milliseconds."""
         self.commits.inc()
         self.records.inc(counts.records)
@@ -181,10 +175,11 @@ class Metrics:
             for rule, amount in by_rule.items():
                 counter.labels(rule).inc(amount)
         for output in outputs:
-            if output.kind == "dead_letters":
-                self._reasons[_read_letter(output.value).reason].inc()
-            elif output.kind == "events":
-                self._statuses[read_status(output.value)].inc()
+            message = output.message
+            if isinstance(message, messages.DeadLetter):
+                self._reasons[message.reason].inc()
+            elif isinstance(message, messages.Event):
+                self._statuses[messages.status_of(message)].inc()
         self.by_sensor.committed(outputs)
         if counts.readings:
             self.inference_step_seconds.observe(counts.inference_seconds / counts.readings)
@@ -193,8 +188,10 @@ class Metrics:
             if timestamp >= 0:
                 self.end_to_end_seconds.observe(max(0.0, now - timestamp) / 1000.0)
 
-    def saved(self, detectors: Iterable[hs.OnlineDetector]) -> None:
-        """Look at detectors whose snapshots were committed."""
+    def saved(self, snapshots: Sequence[tuple[str, Saved]], detectors: Iterable[hs.OnlineDetector]) -> None:
+        """Look at snapshots that were committed, and at their detectors."""
+        self.snapshots.inc(len(snapshots))
+        self.changelog_bytes.inc(sum(len(saved.state) for _, saved in snapshots))
         for detector in detectors:
             size = detector.effective_sample_size
             if size is not None:

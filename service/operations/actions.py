@@ -5,7 +5,6 @@ from __future__ import annotations
 import fnmatch
 import re
 import time
-from datetime import datetime
 from typing import Protocol
 
 from service.operations.control import (
@@ -18,11 +17,9 @@ from service.operations.control import (
     Reset,
     as_change,
     key_of,
-    moment,
 )
-from service.settings import Settings
 from service.settings.nearest import nearest
-from service.wire.readings import microseconds, rfc3339
+from service.wire.readings import from_rfc3339, rfc3339
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)([smhdw])")
@@ -32,37 +29,25 @@ _SHORTEST_PREFIX = 6
 _MOST_NAMES = 20
 
 
-class Desk(Protocol):
-    """What handling needs to know of a running service, and where it writes."""
+class Operations(Protocol):
+    """The sensors and events of a service, and where operations on them are written."""
 
     control: ControlLog
-    # of a sensor that is forgotten, in words
-    what_stays: str
+    what_stays: str  # of a sensor that is forgotten, in words
 
     def generation_of(self, sensor: str) -> int | None:
-        """The generation that a sensor is in; None where there is no such sensor."""
+        """Return the generation that a sensor is in; None if there is no such sensor."""
         ...
 
     def sensors(self) -> list[str]:
-        """All names, to find the one that was meant."""
+        """Return all names, to find the one that was meant."""
         ...
 
     def events_with(self, beginning: str) -> dict[str, str]:
-        """The sensors of changes by their ids, of those whose ids begin so."""
+        """Return the sensors of changes and alarms by their ids, of those whose ids begin so."""
         ...
 
     def close(self) -> None: ...
-
-
-def desk_of(settings: Settings) -> Desk:
-    """Where the configuration's sensors and events are."""
-    if not settings.source.is_kafka:
-        from service.embedded.control import EmbeddedDesk
-
-        return EmbeddedDesk(settings)
-    from service.kafka.deployment import KafkaDesk
-
-    return KafkaDesk(settings)
 
 
 def seconds_of(text: str) -> float:
@@ -89,12 +74,12 @@ def time_of(text: str) -> int:
     '2026-01-31T08:00:00.000Z'
     """
     try:
-        return microseconds(datetime.fromisoformat(text).astimezone())
+        return from_rfc3339(text, "local")
     except (ValueError, OverflowError, OSError):
         raise ValueError(f"a time takes a text such as 2026-01-31T08:00:00Z, got {text!r}") from None
 
 
-def mute(desk: Desk, pattern: str, since: int, until: int, why: str, by: str) -> Mute:
+def mute(service: Operations, pattern: str, since: int, until: int, why: str, by: str) -> Mute:
     """Keep sinks from hearing of the sensors that match, for a time. One of the same pattern takes its place."""
     since, until = since - since % _SECOND, until - until % _SECOND
     if not pattern:
@@ -104,72 +89,72 @@ def mute(desk: Desk, pattern: str, since: int, until: int, why: str, by: str) ->
     if until - since > _LONGEST_MUTE:
         raise ValueError("a mute takes at most a year: what is never to be sent belongs into the sinks' filters")
     said = Mute(pattern=pattern, since=rfc3339(since), until=rfc3339(until), why=why, by=by)
-    desk.control.write(desk.control.read().outdated(now()) | as_change(said))
+    service.control.write(service.control.read().outdated(now()) | as_change(said))
     return said
 
 
-def unmute(desk: Desk, pattern: str) -> Mute:
+def unmute(service: Operations, pattern: str) -> Mute:
     """Take a mute back."""
-    found = {mute.pattern: mute for mute in desk.control.read().mutes()}
+    found = {mute.pattern: mute for mute in service.control.read().mutes()}
     if pattern not in found:
         known = nearest(pattern, found) if found else "; there is none at all"
         raise ValueError(f"no mute of {pattern!r}{known}")
-    desk.control.write({key_of(found[pattern]): None})
+    service.control.write({key_of(found[pattern]): None})
     return found[pattern]
 
 
-def acknowledge(desk: Desk, event: str, note: str, by: str) -> Acknowledgement:
+def acknowledge(service: Operations, event: str, note: str, by: str) -> Acknowledgement:
     """Say that somebody has seen a change; the id may be cut short as long as it is the only one."""
     if len(event) < _SHORTEST_PREFIX:
         raise ValueError(f"an event takes its id, or at least its first {_SHORTEST_PREFIX} characters, got {event!r}")
-    found = desk.events_with(event)
+    found = service.events_with(event)
     if not found:
         raise ValueError(f"no change event {event!r}: `ishsmm-stream tail --no-follow --ids` lists those that are kept")
     if len(found) > 1:
         raise ValueError(f"{event!r} begins the ids of {len(found)} events: give more of it")
     ((name, sensor),) = found.items()
     said = Acknowledgement(id=name, sensor=sensor, time=rfc3339(now()), note=note, by=by)
-    desk.control.write(desk.control.read().outdated(now()) | as_change(said))
+    service.control.write(service.control.read().outdated(now()) | as_change(said))
     return said
 
 
-def accept(desk: Desk, sensor: str, by: str) -> Acceptance:
+def accept(service: Operations, sensor: str, by: str) -> Acceptance:
     """Make a sensor's present behaviour a habit from its next reading on, which clears its open alarm."""
-    generation = _known(desk, sensor)
-    if desk.control.read().finished_generation(sensor) >= generation:
+    generation = _known(service, sensor)
+    if service.control.read().finished_generation(sensor) >= generation:
         raise ValueError(f"{sensor!r} has been reset or forgotten: it has no habits until its next reading")
     said = Acceptance(sensor=sensor, generation=generation, time=rfc3339(now()), by=by)
-    desk.control.write(as_change(said))
+    service.control.write(as_change(said))
     return said
 
 
-def reset(desk: Desk, sensor: str, by: str) -> Reset:
+def reset(service: Operations, sensor: str, by: str) -> Reset:
     """Start a sensor's detector afresh at its next reading."""
-    generation = _known(desk, sensor)
-    if desk.control.read().finished_generation(sensor) >= generation:
+    generation = _known(service, sensor)
+    if service.control.read().finished_generation(sensor) >= generation:
         raise ValueError(f"{sensor!r} has been reset or forgotten already, which holds from its next reading on")
     said = Reset(sensor=sensor, generation=generation, time=rfc3339(now()), by=by)
-    desk.control.write(as_change(said))
+    service.control.write(as_change(said))
     return said
 
 
-def forget(desk: Desk, sensor: str, by: str) -> Forget:
+def forget(service: Operations, sensor: str, by: str) -> Forget:
     """Keep nothing of a sensor."""
-    generation = _known(desk, sensor)
-    book = desk.control.read()
+    generation = _known(service, sensor)
+    book = service.control.read()
     if book.forgotten.get(sensor, NEVER) >= generation:
         raise ValueError(f"{sensor!r} is being forgotten already: a running worker does that within a cycle")
     over = max(generation, book.finished_generation(sensor))
     said = Forget(sensor=sensor, generation=over, time=rfc3339(now()), by=by)
-    desk.control.write(as_change(said) | dict.fromkeys(book.of_sensor(sensor)))
+    service.control.write(as_change(said) | dict.fromkeys(book.of_sensor(sensor)))
     return said
 
 
-def _known(desk: Desk, sensor: str) -> int:
-    generation = desk.generation_of(sensor)
+def _known(service: Operations, sensor: str) -> int:
+    generation = service.generation_of(sensor)
     if generation is not None:
         return generation
-    names = desk.sensors()
+    names = service.sensors()
     known = nearest(sensor, names) if names else "; there is none at all"
     if len(names) > _MOST_NAMES and "did you mean" not in known:
         known = f"; there are {len(names):,} others"
@@ -183,9 +168,9 @@ def matching(pattern: str, names: list[str]) -> int:
 
 def described(mute: Mute, at: int) -> str:
     """A mute in words."""
-    if at < moment(mute.since):
+    if at < from_rfc3339(mute.since):
         when = f"from {mute.since} until {mute.until}"
     else:
-        when = f"until {mute.until}" if at < moment(mute.until) else f"over since {mute.until}"
+        when = f"until {mute.until}" if at < from_rfc3339(mute.until) else f"over since {mute.until}"
     by = f", by {mute.by}" if mute.by else ""
     return f"{mute.pattern}  {when}{f': {mute.why}' if mute.why else ''}{by}"

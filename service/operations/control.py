@@ -13,15 +13,13 @@ from __future__ import annotations
 import fnmatch
 import logging
 from collections.abc import Iterable, Mapping
-from datetime import datetime
 from typing import Annotated, Any, Protocol
 
 import msgspec
 from msgspec import Meta
 
-from service.sensors.envelope import MOST_GENERATIONS
-from service.wire.messages import VERSION
-from service.wire.readings import microseconds
+from service.wire.messages import MOST_GENERATIONS, VERSION
+from service.wire.readings import from_rfc3339
 
 log = logging.getLogger(__name__)
 
@@ -33,12 +31,12 @@ _MUTES_KEPT, _ACKNOWLEDGEMENTS_KEPT = 7 * _DAY, 90 * _DAY
 Changes = Mapping[str, bytes | None]  # by key; None: taken back
 
 
-class _Record(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+class _ControlBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     version: int = VERSION
     by: Annotated[str, Meta(description="who said so")] = ""
 
 
-class Mute(_Record, tag="mute", frozen=True, kw_only=True):
+class Mute(_ControlBase, tag="mute", frozen=True, kw_only=True):
     """Sinks are told nothing of sensors that match ``pattern`` which is published in this time."""
 
     pattern: str
@@ -47,7 +45,7 @@ class Mute(_Record, tag="mute", frozen=True, kw_only=True):
     why: str = ""
 
 
-class Acknowledgement(_Record, tag="acknowledgement", frozen=True, kw_only=True):
+class Acknowledgement(_ControlBase, tag="acknowledgement", frozen=True, kw_only=True):
     """Somebody has seen a change point. It stops nothing."""
 
     id: Annotated[str, Meta(description="of the change event")]
@@ -56,7 +54,7 @@ class Acknowledgement(_Record, tag="acknowledgement", frozen=True, kw_only=True)
     note: str = ""
 
 
-class Acceptance(_Record, tag="acceptance", frozen=True, kw_only=True):
+class Acceptance(_ControlBase, tag="acceptance", frozen=True, kw_only=True):
     """The sensor's present behaviour is a habit from its next reading on; a notice says which reading that was."""
 
     sensor: str
@@ -64,7 +62,7 @@ class Acceptance(_Record, tag="acceptance", frozen=True, kw_only=True):
     time: Annotated[str, Meta(description="when it was said; a later one is another acceptance")]
 
 
-class Reset(_Record, tag="reset", frozen=True, kw_only=True):
+class Reset(_ControlBase, tag="reset", frozen=True, kw_only=True):
     """The sensor's detector starts afresh at its next reading."""
 
     sensor: str
@@ -72,7 +70,7 @@ class Reset(_Record, tag="reset", frozen=True, kw_only=True):
     time: str
 
 
-class Forget(_Record, tag="forget", frozen=True, kw_only=True):
+class Forget(_ControlBase, tag="forget", frozen=True, kw_only=True):
     """Nothing is kept of the sensor. Should readings come again, it is a new one, in the next generation."""
 
     sensor: str
@@ -80,7 +78,7 @@ class Forget(_Record, tag="forget", frozen=True, kw_only=True):
     time: str
 
 
-Record = Mute | Acknowledgement | Acceptance | Reset | Forget
+ControlRecord = Mute | Acknowledgement | Acceptance | Reset | Forget
 RECORDS = {
     "mute": Mute,
     "acknowledgement": Acknowledgement,
@@ -102,7 +100,7 @@ class ControlLog(Protocol):
         ...
 
 
-def key_of(record: Record) -> str:
+def key_of(record: ControlRecord) -> str:
     """The record's own key.
 
     >>> key_of(Reset(sensor="boiler-1", generation=0, time="2026-01-01T00:00:00Z"))
@@ -115,20 +113,15 @@ def key_of(record: Record) -> str:
     return f"{type(record).__struct_config__.tag}:{about}"
 
 
-def as_change(*records: Record) -> dict[str, bytes | None]:
+def as_change(*records: ControlRecord) -> dict[str, bytes | None]:
     """Records as they are written."""
     return {key_of(record): msgspec.json.encode(record) for record in records}
 
 
-def moment(time: str) -> int:
-    """An RFC 3339 time in microseconds since the epoch."""
-    return microseconds(datetime.fromisoformat(time))
-
-
-def _check(record: Record) -> None:
+def _check(record: ControlRecord) -> None:
     """Raise ValueError or TypeError for a record that would do harm later."""
     for time in (record.since, record.until) if isinstance(record, Mute) else (record.time,):
-        moment(time)
+        from_rfc3339(time)
     if isinstance(record, Acceptance | Reset | Forget) and not 0 <= record.generation < MOST_GENERATIONS:
         raise ValueError(f"generation takes 0 to {MOST_GENERATIONS - 1}, got {record.generation}")
 
@@ -137,7 +130,7 @@ class ControlBook:
     """What all records come to. One thread changes it, others may ask."""
 
     def __init__(self) -> None:
-        self._records: dict[str, Record] = {}
+        self._records: dict[str, ControlRecord] = {}
         # Replaced as a whole, so that it can be gone through while it changes.
         self._mutes: tuple[tuple[Mute, int, int], ...] = ()
         self.finished: dict[str, int] = {}  # by sensor: the last generation that is over
@@ -165,7 +158,7 @@ class ControlBook:
             self._records.pop(key, None)
             return
         try:
-            record = msgspec.json.decode(value, type=Record)
+            record = msgspec.json.decode(value, type=ControlRecord)
             _check(record)
         except (msgspec.DecodeError, UnicodeDecodeError, ValueError, TypeError) as error:
             log.warning("the control record %r is not ours and passed over: %s", key, error)
@@ -178,7 +171,9 @@ class ControlBook:
     def _add_up(self) -> None:
         records = self._records.values()
         self._mutes = tuple(
-            (record, moment(record.since), moment(record.until)) for record in records if isinstance(record, Mute)
+            (record, from_rfc3339(record.since), from_rfc3339(record.until))
+            for record in records
+            if isinstance(record, Mute)
         )
         self.forgotten = {record.sensor: record.generation for record in records if isinstance(record, Forget)}
         finished = dict(self.forgotten)
@@ -187,7 +182,7 @@ class ControlBook:
                 finished[record.sensor] = max(record.generation, finished.get(record.sensor, NEVER))
         self.finished = finished
         self.acceptances = {
-            record.sensor: (record, moment(record.time)) for record in records if isinstance(record, Acceptance)
+            record.sensor: (record, from_rfc3339(record.time)) for record in records if isinstance(record, Acceptance)
         }
 
     # What it comes to
@@ -222,8 +217,8 @@ class ControlBook:
         """Taking back what is long past: nobody else does, and all of it is read by everybody."""
         past: dict[str, bytes | None] = {}
         for key, record in self._records.items():
-            is_mute = isinstance(record, Mute) and moment(record.until) < now - _MUTES_KEPT
-            is_seen = isinstance(record, Acknowledgement) and moment(record.time) < now - _ACKNOWLEDGEMENTS_KEPT
+            is_mute = isinstance(record, Mute) and from_rfc3339(record.until) < now - _MUTES_KEPT
+            is_seen = isinstance(record, Acknowledgement) and from_rfc3339(record.time) < now - _ACKNOWLEDGEMENTS_KEPT
             if is_mute or is_seen:
                 past[key] = None
         return past

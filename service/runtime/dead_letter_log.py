@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Iterable
 
-from service.sensors.partition import Output
-from service.wire import messages
+from service.runtime.observers import CommittedCycle
+from service.wire.messages import DeadLetter
 
 log = logging.getLogger(__name__)
 
@@ -21,15 +20,17 @@ class DeadLetterLog:
         self._untold = 0
         self._next = 0.0  # monotonic
 
-    def add(self, outputs: Iterable[Output]) -> None:
+    def idle(self) -> None:
+        """Nothing to tell."""
+
+    def committed(self, cycle: CommittedCycle) -> None:
         """Take note of what was published."""
-        letters = [output for output in outputs if output.kind == "dead_letters"]
+        letters = [output.message for output in cycle.outputs if isinstance(output.message, DeadLetter)]
         self._untold += len(letters)
         now = time.monotonic()
         if not letters or now < self._next:
             return
-        example = messages.decode(letters[0].value)
-        assert isinstance(example, messages.DeadLetter)
+        example = letters[0]
         log.warning(
             "%d records or readings set aside as dead letters, such as the one at offset %d of %s[%d]: %s: %s",
             self._untold, example.offset, example.topic, example.partition, example.reason, example.detail,

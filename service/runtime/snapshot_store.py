@@ -9,35 +9,12 @@ from __future__ import annotations
 import sqlite3
 from collections.abc import Iterable
 from pathlib import Path
-from typing import NamedTuple, Protocol
 
 from service import files
+from service.sensors.saved import Saved
 
 
-class Saved(NamedTuple):
-    """A sensor's state."""
-
-    next_offset: int  # of the input: the state has seen everything before it
-    newest: int  # time of the newest reading, microseconds since the epoch
-    generation: int
-    state: bytes
-
-
-class SavedStates(Protocol):
-    """What a partition needs of the place where its sensors' states are saved."""
-
-    def put(self, partition: int, sensors: Iterable[tuple[str, Saved]]) -> None: ...
-
-    def get(self, partition: int, sensor: str) -> Saved | None: ...
-
-    def last_seen(self, partition: int) -> dict[str, int]: ...
-
-    def next_offsets(self, partition: int) -> dict[str, int]: ...
-
-    def delete(self, partition: int, sensor: str) -> None: ...
-
-
-class Store:
+class SnapshotStore:
     """Sensors' states by partition."""
 
     def __init__(self, path: Path) -> None:

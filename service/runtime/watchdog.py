@@ -43,7 +43,7 @@ class _Compiling(Listener):
 
 
 _compiling = _Compiling()
-register("numba:compile", _compiling)
+register("numba:compile", _compiling)  # type: ignore[no-untyped-call]
 
 
 _report: IO[str] | None = None

@@ -24,7 +24,6 @@ from typing import NamedTuple
 import msgspec
 
 from service import files
-from service.runtime import watchdog
 
 log = logging.getLogger(__name__)
 
@@ -67,10 +66,9 @@ class CrashJournal:
         fcntl.flock(self._file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         self._file.truncate(_SIZE)
         self._map = mmap.mmap(self._file.fileno(), _SIZE)
-        self._fault = open(self._fault_path, "w")  # noqa: SIM115 - likewise
+        self.fault = open(self._fault_path, "w")  # noqa: SIM115 - likewise
         self._write()
-        faulthandler.enable(self._fault)
-        watchdog.report_to(self._fault)
+        faulthandler.enable(self.fault)
 
     def _take_over(self, path: Path) -> None:
         try:
@@ -135,9 +133,8 @@ class CrashJournal:
 
     def close(self) -> None:
         """Done with; what is not settled yet is kept for the next process."""
-        watchdog.report_to(None)
         faulthandler.disable()
-        self._fault.close()
+        self.fault.close()
         self._fault_path.unlink(missing_ok=True)
         self._map.close()
         if not self._content.suspects and not self._content.condemned:

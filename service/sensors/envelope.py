@@ -15,7 +15,8 @@ import hashlib
 import struct
 from typing import NamedTuple
 
-from service.runtime.snapshot_store import Saved
+from service.sensors.saved import Saved
+from service.wire.messages import MOST_GENERATIONS
 from service.wire.readings import EARLIEST, LATEST
 
 # next offset, newest reading time, generation
@@ -27,8 +28,6 @@ _ID_BYTES, _GROUP_BYTES, _CHECKSUM_BYTES = 16, 8, 8
 _END_BYTES = len(_CHECKSUM) + _CHECKSUM_BYTES
 # The first version with a checksum writes so many fields.
 _SEALED_FIELDS = 24
-# A generation is raised by people and by changes of rules: a larger number is damage.
-MOST_GENERATIONS = 2**30
 
 
 class Damaged(ValueError):

@@ -12,10 +12,10 @@ import sys
 from collections.abc import Callable
 
 import ishsmm_stream as hs
+from service.sensors.transforms import Values
 from service.settings.rules import Rule
 from service.settings.transforms import WITH_MEMORY, Season
 
-Values = tuple[float, ...]
 Previous = tuple[int, Values]  # time in microseconds, values
 
 _LARGEST = sys.float_info.max

@@ -18,7 +18,8 @@ import numpy as np
 
 import ishsmm_stream as hs
 from service.sensors.crashes import CrashJournal, Stretch
-from service.sensors.track import Accepted, Published, Track
+from service.sensors.track import AcceptedReading, Published, Track
+from service.wire.readings import EARLIEST
 
 # Tracks that go together: as many as lie side by side in memory.
 _GROUP = 64
@@ -26,15 +27,36 @@ _GROUP = 64
 _WORTH_A_THREAD = 200
 
 
-class Feed:
+class SensorBatch:
+    """What a sensor measured since the cycle began, on its way to the detector."""
+
+    __slots__ = ("first", "newest", "offset", "partition", "readings", "track")
+
+    def __init__(self, track: Track, partition: int = -1, readings: Sequence[AcceptedReading] = ()) -> None:
+        self.track = track
+        self.partition = partition  # -1: of none
+        self.readings = list(readings)
+        self.newest = EARLIEST  # of their times
+        self.first = -1  # offset of the first one's record, -1 before there is one,
+        self.offset = 0  # and of the last one's
+
+    @property
+    def stretch(self) -> Stretch | None:
+        """Its part of the input, for the crash journal."""
+        if self.partition < 0:
+            return None
+        return Stretch(self.partition, self.track.sensor, self.first, self.offset)
+
+
+class PendingInference:
     """Readings of a track on their way into its detector, in pieces: up to the next event, the end of a publishing
     window or the end of an hour."""
 
-    def __init__(self, track: Track, accepted: Accepted, stretch: Stretch | None = None) -> None:
-        self.track = track
-        self.stretch = stretch  # of the input, for the journal
+    def __init__(self, batch: SensorBatch) -> None:
+        self.track = batch.track
+        self.stretch = batch.stretch
         self.published = Published([], [])
-        self._line = track.line_up(accepted)
+        self._rows = batch.track.to_rows(batch.readings)
         self._at = 0
         self._closed = 0
         self._stretch = 0
@@ -42,41 +64,41 @@ class Feed:
     @property
     def is_done(self) -> bool:
         """Whether the detector has taken everything."""
-        return self._at == len(self._line.rows)
+        return self._at == len(self._rows.rows)
 
     @property
     def _end(self) -> int:
         """Where the piece ends."""
-        closes, (end, _) = self._line.closes, self._line.hours[self._stretch]
+        closes, (end, _) = self._rows.closes, self._rows.hours[self._stretch]
         return min(closes[self._closed], end) if self._closed < len(closes) else end
 
     @property
     def hour(self) -> int:
         """Of the week, in which the piece was read."""
-        return self._line.hours[self._stretch][1]
+        return self._rows.hours[self._stretch][1]
 
     def piece(self) -> np.ndarray:
         """What the detector takes next."""
-        return self._line.rows[self._at : self._end]
+        return self._rows.rows[self._at : self._end]
 
     def took(self, taken: int, events: list[hs.Event], publishes: bool) -> None:
         """The detector has taken so many rows, and come to these events."""
-        line, first = self._line, self._at
+        rows, first = self._rows, self._at
         self._at += taken
-        self.track.remember(line.rows[first : self._at], line.times[first : self._at])
-        closes = self._closed < len(line.closes) and self._at == line.closes[self._closed]
+        self.track.remember(rows.rows[first : self._at], rows.times[first : self._at])
+        closes = self._closed < len(rows.closes) and self._at == rows.closes[self._closed]
         self._closed += closes
-        if self._at == line.hours[self._stretch][0] and not self.is_done:
+        if self._at == rows.hours[self._stretch][0] and not self.is_done:
             self._stretch += 1
         if closes:
             self.track.keep_budget()
         if not publishes:
-            self.track.pass_over(events)
+            self.track.skip_published(events)
             return
         if events:
             self.published.events.extend(self.track.messages_about(events))
         if events or closes:
-            self.published.states.append(self.track.state_record(is_learning=self._at <= line.learned))
+            self.published.states.append(self.track.state_record(is_learning=self._at <= rows.learned))
 
 
 class Inference:
@@ -93,7 +115,7 @@ class Inference:
         self._threads = threads
         self._publishes = publishes
         self._pool: ThreadPoolExecutor | None = None
-        self._under_way: deque[tuple[list[Feed], Future[Any]]] = deque()
+        self._under_way: deque[tuple[list[PendingInference], Future[Any]]] = deque()
 
     def __enter__(self) -> Inference:
         return self
@@ -102,24 +124,24 @@ class Inference:
         if self._pool is not None:
             self._pool.shutdown(cancel_futures=True)
 
-    def add(self, readings: Sequence[tuple[Track, Accepted, Stretch | None]]) -> list[Feed]:
-        """Begin with the readings of further tracks; returns their feeds, which are done after ``finish``."""
+    def add(self, batches: Sequence[SensorBatch]) -> list[PendingInference]:
+        """Begin with the readings of further tracks; what is returned is done after ``finish``."""
         began = time.perf_counter()
-        feeds = [Feed(*one) for one in readings]
-        suspects = [feed for feed in feeds if self._is_suspect(feed)]
-        others = feeds if not suspects else [feed for feed in feeds if feed not in suspects]
+        added = [PendingInference(one) for one in batches]
+        suspects = [one for one in added if self._is_suspect(one)]
+        others = added if not suspects else [one for one in added if one not in suspects]
         for at in range(0, len(others), _GROUP):
             self._go_on(others[at : at + _GROUP])
             while self._under_way and self._under_way[0][1].done():
                 self._take_oldest()
-        for feed in suspects:
+        for one in suspects:
             self.finish()
-            self._go_on([feed])
+            self._go_on([one])
         self.seconds += time.perf_counter() - began
-        return feeds
+        return added
 
-    def _is_suspect(self, feed: Feed) -> bool:
-        return self._journal is not None and feed.stretch is not None and self._journal.is_suspect(feed.stretch)
+    def _is_suspect(self, one: PendingInference) -> bool:
+        return self._journal is not None and one.stretch is not None and self._journal.is_suspect(one.stretch)
 
     def finish(self) -> None:
         """Wait until detectors have taken everything."""
@@ -128,11 +150,11 @@ class Inference:
             self._take_oldest()
         self.seconds += time.perf_counter() - began
 
-    def _go_on(self, group: list[Feed]) -> None:
+    def _go_on(self, group: list[PendingInference]) -> None:
         """Hand the next pieces of a group to its detectors."""
-        while group := [feed for feed in group if not feed.is_done]:
-            detectors, pieces = [feed.track.detector for feed in group], [feed.piece() for feed in group]
-            update = partial(hs.update_fleet_to_event, detectors, pieces, hours=[feed.hour for feed in group])
+        while group := [one for one in group if not one.is_done]:
+            detectors, pieces = [one.track.detector for one in group], [one.piece() for one in group]
+            update = partial(hs.update_fleet_to_event, detectors, pieces, hours=[one.hour for one in group])
             self._note(group, begins=True)
             if self._threads and sum(map(len, pieces)) >= _WORTH_A_THREAD:
                 self._under_way.append((group, self._submit(update)))
@@ -149,20 +171,20 @@ class Inference:
         self._took(group, answers.result())
         self._go_on(group)
 
-    def _note(self, group: list[Feed], begins: bool) -> None:
+    def _note(self, group: list[PendingInference], begins: bool) -> None:
         """Write into the journal whose readings are with the detectors."""
         if self._journal is not None:
-            stretches = [feed.stretch for feed in group if feed.stretch is not None]
+            stretches = [one.stretch for one in group if one.stretch is not None]
             (self._journal.begin if begins else self._journal.end)(stretches)
 
-    def _took(self, group: list[Feed], answers: list[tuple[int, list[hs.Event]]]) -> None:
+    def _took(self, group: list[PendingInference], answers: list[tuple[int, list[hs.Event]]]) -> None:
         self._note(group, begins=False)
-        for feed, (taken, events) in zip(group, answers, strict=True):
-            feed.took(taken, events, self._publishes)
+        for one, (taken, events) in zip(group, answers, strict=True):
+            one.took(taken, events, self._publishes)
 
 
-def take(track: Track, accepted: Accepted, publishes: bool = True) -> Published:
-    """Infer from readings of one track, as judged, in their order."""
+def infer(track: Track, readings: Sequence[AcceptedReading], publishes: bool = True) -> Published:
+    """Infer from accepted readings of one track, in their order."""
     inference = Inference(publishes=publishes)
-    (feed,) = inference.add([(track, accepted, None)])
-    return feed.published
+    (pending,) = inference.add([SensorBatch(track, readings=readings)])
+    return pending.published

@@ -13,7 +13,7 @@ def _rounded(numbers: np.ndarray) -> list[float]:
 
     shortened = numbers.copy()
     if shorten(shortened):
-        return shortened.tolist()
+        return list(shortened.tolist())
     return [float(SHORT % number) for number in numbers.tolist()]
 
 

@@ -18,15 +18,14 @@ import numpy as np
 
 import ishsmm_stream as hs
 from service.sensors.arrival import judge
-from service.sensors.envelope import MOST_GENERATIONS
 from service.sensors.history import History, Previous, remembers
 from service.sensors.recent import downsample
 from service.sensors.reordering import ReorderBuffer
-from service.sensors.transforms import Preparation, preparation
+from service.sensors.rules import PreparedRule
 from service.sensors.wording import frequency_words, reason_words, words
 from service.settings import Rule
-from service.settings.budgets import Budget
 from service.wire import messages
+from service.wire.messages import MOST_GENERATIONS
 from service.wire.readings import (
     EARLIEST,
     LATEST,
@@ -46,36 +45,6 @@ _LONGEST_GAP = 10.0
 _QUARTER = 900_000_000  # of an hour, in microseconds: no zone changes its hour in between
 
 
-class PreparedRule(NamedTuple):
-    """A rule with what is computed of it once."""
-
-    rule: Rule
-    fingerprint: str
-    prepare: Preparation | None
-    policy: hs.AlarmPolicy
-    most_ahead: float  # of a reading's time before its record's timestamp, microseconds
-    fills_gaps: bool
-    silent_after: int | None  # microseconds
-    reorder_within: int | None  # microseconds
-    budget: Budget  # of alarms
-
-
-def prepare_rule(rule: Rule) -> PreparedRule:
-    """Compute what every track of the rule needs."""
-    times = rule.time
-    return PreparedRule(
-        rule,
-        rule.inference_fingerprint(),
-        preparation(rule),
-        rule.policy(),
-        math.inf if times.max_ahead_s is None else times.max_ahead_s * 1e6,
-        times.gap != "ignore",
-        None if times.silent_after_s is None else int(times.silent_after_s * 1e6),
-        None if times.reorder_within_s is None else int(times.reorder_within_s * 1e6),
-        rule.alarms.budget,
-    )
-
-
 class Published(NamedTuple):
     """Messages about a sensor, in their order."""
 
@@ -83,7 +52,7 @@ class Published(NamedTuple):
     states: list[messages.StateRecord]
 
 
-class OpenAlarm(msgspec.Struct, array_like=True, frozen=True):
+class RaisedAlarm(msgspec.Struct, array_like=True, frozen=True):
     """The alarm that is open, so that whatever ends its generation can clear it."""
 
     number: int
@@ -91,7 +60,7 @@ class OpenAlarm(msgspec.Struct, array_like=True, frozen=True):
     time: str | None
 
 
-class _Saved(msgspec.Struct, array_like=True, gc=False):
+class _SavedTrack(msgspec.Struct, array_like=True, gc=False):
     """A track as bytes, without its detector."""
 
     version: int
@@ -115,7 +84,7 @@ class _Saved(msgspec.Struct, array_like=True, gc=False):
     # budget in force rests on; absent in what was written before there were alarm budgets
     interval: tuple[float, int, int, float] | None = None
     acceptance: int = 0  # when the last acceptance that holds was said, in microseconds
-    open_alarm: OpenAlarm | None = None
+    open_alarm: RaisedAlarm | None = None
     promised: tuple[float, int] = (0.0, 0)  # alarms, and readings that are not in them yet
     set_aside: str = ""  # why its readings are dead letters; empty: they are not
     waiting: list[tuple[int, tuple[float, ...]]] = []  # readings that wait for older ones, by time
@@ -140,10 +109,10 @@ class Tally(NamedTuple):
         return self.accepted - self.waiting + self.inserted - 1
 
 
-Accepted = Sequence[tuple[int, tuple[float, ...], int]]  # readings: time, prepared values, steps missing before
+AcceptedReading = tuple[int, tuple[float, ...], int]  # time, prepared values, steps missing before
 
 
-class Line(NamedTuple):
+class Rows(NamedTuple):
     """Readings as a detector takes them."""
 
     rows: np.ndarray  # (length, channels)
@@ -197,7 +166,7 @@ class Track:
         self._last_time: int | None = None  # of the newest reading that the detector has taken
         self._history = History(prepared.rule) if remembers(prepared.rule) else None
         self.acceptance = 0  # when the last acceptance that holds was said, in microseconds
-        self._open_alarm: OpenAlarm | None = None
+        self._open_alarm: RaisedAlarm | None = None
         self._promised = 0.0  # alarms that earlier budgets have allowed, earlier generations included,
         self._read = 0  # and the readings since, which count with the budget in force
         self.set_aside = ""  # why its readings are dead letters
@@ -266,7 +235,7 @@ class Track:
         self.channels = len(reading.values)
         return arrival.missing
 
-    def line_up(self, accepted: Accepted) -> Line:
+    def to_rows(self, accepted: Sequence[AcceptedReading]) -> Rows:
         """Readings as the detector takes them."""
         rows: list[tuple[float, ...]] = []
         times: list[int] = []
@@ -292,7 +261,7 @@ class Track:
         self._since_state, self._window_began = since, began
         self.accepted += len(accepted)
         hours = _hours(times, self.rule.time.zone)
-        return Line(np.array(rows, dtype=np.float64), np.array(times, dtype=np.int64), closes, hours, learned)
+        return Rows(np.array(rows, dtype=np.float64), np.array(times, dtype=np.int64), closes, hours, learned)
 
     @property
     def _is_learning(self) -> bool:
@@ -349,7 +318,7 @@ class Track:
             for event in events
         ]
 
-    def pass_over(self, events: list[hs.Event]) -> None:
+    def skip_published(self, events: list[hs.Event]) -> None:
         """Events whose messages have been published before."""
         for event in events:
             self._revise(event)
@@ -357,7 +326,7 @@ class Track:
     def _revise(self, event: hs.Event) -> int:
         """The number of the next revision of a change or an alarm, of which note is taken."""
         if event.kind == "alarm":
-            self._open_alarm = OpenAlarm(event.alarm, event.index, self.place(event.index).time)
+            self._open_alarm = RaisedAlarm(event.alarm, event.index, self.place(event.index).time)
             return 0
         if event.kind == "cleared":
             self._open_alarm = None
@@ -555,7 +524,7 @@ class Track:
 
     def dump(self) -> bytes:
         """Everything as bytes."""
-        saved = _Saved(
+        saved = _SavedTrack(
             _SNAPSHOT_VERSION,
             self.prepared.fingerprint,
             self.generation,
@@ -588,7 +557,7 @@ class Track:
     def load(cls, sensor: str, data: bytes, prepared: PreparedRule) -> Track:
         """The track that was dumped. Where the rule now infers otherwise, a new generation that has seen nothing."""
         try:
-            saved = msgspec.msgpack.decode(data, type=_Saved)
+            saved = msgspec.msgpack.decode(data, type=_SavedTrack)
         except msgspec.DecodeError as error:
             raise TrackError(f"the state of {sensor!r} cannot be read: {error}") from error
         if not 1 <= saved.version <= _SNAPSHOT_VERSION:
@@ -638,7 +607,7 @@ class Track:
 _COUNTS = 2**53  # no sensor has been read so often
 
 
-def _first_wrong(saved: _Saved) -> str | None:
+def _first_wrong(saved: _SavedTrack) -> str | None:
     """Name the first field whose value no track can have; the detector checks its own."""
     values = [one for _, one in (*saved.waiting, *filter(None, (saved.newest, *saved.previous)))]
     times = [time for time, _ in (*saved.waiting, *filter(None, (saved.newest, *saved.previous)))]
@@ -664,7 +633,7 @@ def _first_wrong(saved: _Saved) -> str | None:
     return next((name for name, is_right in checks.items() if not is_right), None)
 
 
-def _recent_of(saved: _Saved) -> tuple[np.ndarray, np.ndarray]:
+def _recent_of(saved: _SavedTrack) -> tuple[np.ndarray, np.ndarray]:
     """Return times and values of the latest observations; ValueError or zlib.error if they are damaged."""
     unpacked = zlib.decompressobj().decompress(saved.times, 8 * REMEMBERED + 1)  # never more than is remembered
     times = np.frombuffer(unpacked, dtype=np.int64).cumsum()
@@ -679,7 +648,7 @@ def _every(prepared: PreparedRule, interval: float) -> float:
     return prepared.budget.readings(interval / 1e6) if interval > 0.0 else prepared.policy.every
 
 
-def _ended(sensor: str, rule: Rule, generation: int, alarm: OpenAlarm, at: messages.Place) -> messages.AlarmEvent:
+def _ended(sensor: str, rule: Rule, generation: int, alarm: RaisedAlarm, at: messages.Place) -> messages.AlarmEvent:
     """The message that clears an alarm whose generation is over."""
     return messages.AlarmEvent(
         id=messages.alarm_id(sensor, generation, alarm.number),
@@ -704,7 +673,7 @@ def _ended(sensor: str, rule: Rule, generation: int, alarm: OpenAlarm, at: messa
 def tally(data: bytes) -> Tally:
     """What a dumped track has counted; TrackError where the bytes are none."""
     try:
-        saved = msgspec.msgpack.decode(data, type=_Saved)
+        saved = msgspec.msgpack.decode(data, type=_SavedTrack)
     except msgspec.DecodeError as error:
         raise TrackError(f"the state cannot be read: {error}") from error
     waiting = len(saved.waiting)

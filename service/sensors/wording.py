@@ -72,7 +72,7 @@ def reason_words(reasons: Sequence[str]) -> str:
 def words(before: Segment | None, after: Segment | None, transform: str = "none") -> str:
     """What changed, such as ``level 4.1 -> 6.3, noise x1.2``. ``transform``: the rule's, since levels are in its units.
 
-    >>> from service.messages import segment
+    >>> from service.wire.messages import segment
     >>> words(segment({"mean": 4.1, "sd": 1.0}), segment({"mean": 6.3, "sd": 1.2}))
     'level 4.1 -> 6.3, noise x1.2'
     >>> words(segment({"rate": 3.08}), segment({"rate": 1.01}))

@@ -29,7 +29,8 @@ def load(path: Path | None, environ: Mapping[str, str]) -> Settings:
     table = {} if path is None else _read(path)
     for name, text in sorted(environ.items()):
         _take_variable(table, name, text)
-    return _convert(Settings, table, "")
+    settings: Settings = _convert(Settings, table, "")
+    return settings
 
 
 def _read(path: Path) -> dict[str, Any]:

@@ -92,7 +92,8 @@ class ModelTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
                 raise ValueError(f"hyperparameters.{name} is unknown{nearest(name, known)}")
         given = {name: _hyperparameter(name, value) for name, value in self.hyperparameters.items()}
         try:
-            return preset(*parts, **given)
+            model: hs.Model = preset(*parts, **given)
+            return model
         except ValueError as error:
             raise ValueError(f"hyperparameters.{error}" if given else str(error)) from None
 

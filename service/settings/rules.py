@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
-from service.settings import budgets, fleet
+from service.settings import alarm_budget, budgets
 from service.settings.models import ModelTable
 from service.settings.times import Seconds, TimePolicy
 from service.settings.transforms import Season, Transforms, season_of, steps_of
@@ -65,8 +65,8 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     rate: FalseAlarmRate | None = None
     costs: Costs | None = None
     # a budget of its own in place of the fleet's, for so many sensors; without them, for as many as the fleet's
-    false_alarms_per_day: fleet.PerDay | None = None
-    expected_sensors: fleet.Sensors | None = None
+    false_alarms_per_day: alarm_budget.PerDay | None = None
+    expected_sensors: alarm_budget.SensorCount | None = None
     retract: float | None = None
     confirm_after: int = 20
     min_segment: int = 10
@@ -81,7 +81,7 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         if len(given) > 1 and given != list(budget):
             raise ValueError(f"{' and '.join(given)} are given, which say the same thing: keep one of them")
 
-    def under(self, shared: fleet.Fleet, is_critical: bool, interval_s: float | None) -> Alarms:
+    def under(self, shared: alarm_budget.AlarmBudget, is_critical: bool, interval_s: float | None) -> Alarms:
         """These with what they leave open taken from the fleet's budget."""
         budget = shared.critical if is_critical else shared
         given = {
@@ -91,8 +91,8 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         }
         if self.threshold is not None or self.rate is not None or self.costs is not None:
             return msgspec.structs.replace(self, **given)
-        threshold = fleet.threshold(
-            self.false_alarms_per_day or budget.false_alarms_per_day or fleet.CHANGES_PER_DAY,
+        threshold = alarm_budget.threshold(
+            self.false_alarms_per_day or budget.false_alarms_per_day or alarm_budget.CHANGES_PER_DAY,
             self.expected_sensors or budget.expected_sensors,
             interval_s,
         )
@@ -103,7 +103,7 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     @property
     def budget(self) -> budgets.Budget:
         """The budget of alarms of each sensor."""
-        return budgets.parse(self.per_sensor or fleet.Fleet().per_sensor)
+        return budgets.parse(self.per_sensor or alarm_budget.AlarmBudget().per_sensor)
 
     def policy(self) -> hs.AlarmPolicy:
         """The library's policy, with the budget of a sensor that has a reading every second."""
@@ -112,7 +112,7 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
         rest: dict[str, Any] = {
             "confirm_after": self.confirm_after, "min_segment": self.min_segment,
             "min_effect": self.min_effect, "min_effect_sd": self.min_effect_sd or 0.0,
-            "every": self.budget.readings(fleet.USUAL_INTERVAL), "memory": self.memory or 10_000,
+            "every": self.budget.readings(alarm_budget.USUAL_INTERVAL), "memory": self.memory or 10_000,
         }  # fmt: skip
         if self.retract is not None:
             rest["retract"] = self.retract
@@ -183,7 +183,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         """The season in full."""
         return season_of(self.season)
 
-    def under(self, shared: fleet.Fleet) -> Rule:
+    def under(self, shared: alarm_budget.AlarmBudget) -> Rule:
         """The rule with the alarm policy that it has in a fleet."""
         is_critical = self.labels.get("critical", False) is True
         return msgspec.structs.replace(self, alarms=self.alarms.under(shared, is_critical, self.time.interval_s))

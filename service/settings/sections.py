@@ -216,7 +216,7 @@ class Limits(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     record_bytes: Annotated[int, Meta(ge=64, le=64 * 1024 * 1024)] = 1_048_576
 
 
-class Worker(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class WorkerSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The worker's rhythm."""
 
     # a sensor's oldest reading that is in no snapshot is at most this old
@@ -332,7 +332,7 @@ class Http(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         return self.token if self.token_file is None else _read_token("http.token_file", self.token_file)
 
 
-class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class MetricsSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Who scrapes /metrics where, and which sensors have series of their own."""
 
     host: Annotated[str, Meta(min_length=1)] = "127.0.0.1"
@@ -361,7 +361,7 @@ class Metrics(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
             raise ValueError("sensors takes names and patterns such as 'boiler-*', got an empty one")
 
     def __repr__(self) -> str:
-        return f"Metrics(host={self.host!r}, port={self.port}{'' if self.token is None else ', token=***'})"
+        return f"MetricsSettings(host={self.host!r}, port={self.port}{'' if self.token is None else ', token=***'})"
 
     def read_token(self) -> str | None:
         """The token, from the file if it is in one."""

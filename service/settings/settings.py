@@ -8,13 +8,13 @@ from collections.abc import Mapping
 
 import msgspec
 
-from service.settings.fleet import Fleet
+from service.settings.alarm_budget import AlarmBudget
 from service.settings.incidents import IncidentPolicy
 from service.settings.rules import EVERY_SENSOR, IMPLIED, Rule
-from service.settings.sections import Http, Kafka, Limits, Metrics, Topics, Worker
+from service.settings.sections import Http, Kafka, Limits, MetricsSettings, Topics, WorkerSettings
 from service.settings.sinks import SinkSettings
-from service.settings.sources import Source
-from service.settings.view import View
+from service.settings.sources import SourceSettings
+from service.settings.view import ViewSettings
 from service.wire.mapping import RecordMapping
 
 
@@ -22,16 +22,16 @@ from service.wire.mapping import RecordMapping
 class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True, dict=True):
     """The whole configuration. Everything has a default."""
 
-    source: Source = Source()
+    source: SourceSettings = SourceSettings()
     kafka: Kafka = Kafka()
     topics: Topics = Topics()
     mapping: RecordMapping = RecordMapping()
     limits: Limits = Limits()
-    worker: Worker = Worker()
+    worker: WorkerSettings = WorkerSettings()
     http: Http = Http()
-    metrics: Metrics = Metrics()
-    view: View = View()
-    alarms: Fleet = Fleet()
+    metrics: MetricsSettings = MetricsSettings()
+    view: ViewSettings = ViewSettings()
+    alarms: AlarmBudget = AlarmBudget()
     incidents: IncidentPolicy = IncidentPolicy()
     rules: tuple[Rule, ...] = ()
     sinks: tuple[SinkSettings, ...] = ()

@@ -8,7 +8,11 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-AtLeastOne = Annotated[int, Meta(ge=1)]
+from service.settings.sections import AtLeastOne
+
+# Of all but Kafka and posted readings there is a module in ``service.sources``.
+SourceKind = Literal["kafka", "file", "stdin", "http", "simulate"]
+POSTED = "http"
 
 
 class FileSource(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -55,10 +59,10 @@ class Simulate(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     seed: Annotated[int, Meta(ge=0)] = 0
 
 
-class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class SourceSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Kafka, or any of the others together: then one process does everything and a SQLite file holds it."""
 
-    kinds: tuple[Literal["kafka", "file", "stdin", "http", "simulate"], ...] = ("kafka",)
+    kinds: tuple[SourceKind, ...] = ("kafka",)
     # of all but Kafka: the file that holds readings on their way, sensors' states, events
     state: Path = Path("ishsmm-state.sqlite")
     # readings that wait for the detectors; with more of them sources pause, and HTTP answers 429
@@ -89,3 +93,9 @@ class Source(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     def is_kafka(self) -> bool:
         """Whether readings come from Kafka."""
         return "kafka" in self.kinds
+
+    def require_kafka(self) -> None:
+        """Raise ValueError unless readings come from Kafka."""
+        if not self.is_kafka:
+            kinds = ", ".join(self.kinds)
+            raise ValueError(f"this needs Kafka, but the configuration's readings come from {kinds} (source.kinds)")

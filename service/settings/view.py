@@ -10,7 +10,7 @@ from msgspec import Meta
 from service.settings.times import Seconds
 
 
-class View(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+class ViewSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """Host, token and limits are those of ``[http]``."""
 
     # of `ishsmm-stream view`, so that it can run beside a worker; without a broker http.port serves the page as well

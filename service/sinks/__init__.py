@@ -1,31 +1,24 @@
 """Receivers of committed events: JSON lines in a file or on stdout, a webhook.
 
-Each makes one attempt at one event; ``service.sinks.delivery`` repeats.
+Each makes one attempt at one event; ``service.sinks.delivery`` repeats. A kind of sink is a module of this package with
+the same name, whose ``open_sink(settings, environ)`` returns the ``Sink``.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 
 from service.settings.sinks import SinkSettings
 from service.sinks.lines import LinesSink
-from service.sinks.sink import Outgoing, Refused, Sink, TryAgain
+from service.sinks.sink import DeliveryRefused, Outgoing, Sink, TryAgain
 from service.sinks.stdout import StdoutSink
 from service.sinks.webhook import WebhookSink
 
-__all__ = ["LinesSink", "Outgoing", "Refused", "Sink", "StdoutSink", "TryAgain", "WebhookSink", "open_sink"]
+__all__ = ["DeliveryRefused", "LinesSink", "Outgoing", "Sink", "StdoutSink", "TryAgain", "WebhookSink", "open_sink"]
 
 
 def open_sink(settings: SinkSettings, environ: Mapping[str, str]) -> Sink:
     """The sink that the settings describe; ValueError or OSError where it cannot be used."""
-    if settings.kind == "lines":
-        assert settings.path is not None
-        return LinesSink(settings.path)
-    if settings.kind == "stdout":
-        return StdoutSink()
-    return WebhookSink(
-        settings.address(),
-        timeout=settings.timeout_s,
-        token=settings.secret("token", environ),
-        secret=settings.secret("secret", environ),
-    )
+    sink: Sink = import_module(f"{__name__}.{settings.kind}").open_sink(settings, environ)
+    return sink

@@ -28,13 +28,14 @@ import msgspec
 import prometheus_client
 
 from service.incidents.change import group_of
-from service.operations.control import ControlBook, moment
+from service.operations.control import Changes, ControlBook
 from service.settings.incidents import IncidentPolicy
 from service.settings.sinks import CHANGES, LONGEST_WAIT, SinkSettings
 from service.sinks import allowance
-from service.sinks.ledger import Changes, Ledger, Opened
-from service.sinks.sink import Outgoing, Refused, Sink, TryAgain, outgoing
+from service.sinks.ledger import Ledger, Opened
+from service.sinks.sink import DeliveryRefused, Outgoing, Sink, TryAgain, outgoing
 from service.wire import messages
+from service.wire.readings import from_rfc3339
 
 log = logging.getLogger(__name__)
 
@@ -46,7 +47,7 @@ _POLL_SECONDS = 0.5
 _SPANS_APART = 6.0
 
 
-class Committed(NamedTuple):
+class CommittedEvent(NamedTuple):
     """An event that will not be taken back."""
 
     value: bytes
@@ -57,11 +58,11 @@ class Committed(NamedTuple):
 class Reader(Protocol):
     """Committed events in their order, how far they are dealt with, and what the sink remembers."""
 
-    def read(self, timeout: float) -> Sequence[Committed]:
+    def read(self, timeout: float) -> Sequence[CommittedEvent]:
         """The next events that are not done, some hundred at most; waits so many seconds for the first."""
         ...
 
-    def done(self, events: Sequence[Committed], changes: Changes) -> None:
+    def done(self, events: Sequence[CommittedEvent], changes: Changes) -> None:
         """Save the position behind these, the first ones of what was last read, with the sink's changed records. The
         others come again."""
         ...
@@ -190,7 +191,7 @@ class Delivery:
             self._ledger.reported()
             self._metrics.events.labels(self.settings.name, outcome).inc()
 
-    def _deal_with(self, committed: Committed) -> str | None:
+    def _deal_with(self, committed: CommittedEvent) -> str | None:
         """What became of an event; None where we are to stop before that is known."""
         event = read_event(committed.value)
         if event is None:
@@ -221,7 +222,7 @@ class Delivery:
         return isinstance(event, messages.AlarmEvent) and (not self.settings.only or "raised" in self.settings.only)
 
     def _open(
-        self, event: messages.AlarmEvent | messages.Incident, committed: Committed, going: Outgoing,
+        self, event: messages.AlarmEvent | messages.Incident, committed: CommittedEvent, going: Outgoing,
         opened: Opened | None,
     ) -> str | None:  # fmt: skip
         """Deal with a raised alarm or an open incident. Sent before a crash, it is sent again."""
@@ -243,7 +244,7 @@ class Delivery:
             self._ledger.spend(msgspec.structs.replace(self._ledger.tally.allowance, sent=before.sent))
         return outcome
 
-    def _held_back(self, event: messages.AlarmEvent | messages.Incident, committed: Committed) -> str | None:
+    def _held_back(self, event: messages.AlarmEvent | messages.Incident, committed: CommittedEvent) -> str | None:
         """Return why a limited sink is not sent an alarm or an incident; None if it is, which is then spent."""
         if self._limit is None:
             return None
@@ -267,7 +268,7 @@ class Delivery:
         since = published - int(_SPANS_APART * policy.span_s * 1000)
         return policy.of == "alarms" and self._ledger.is_in_incident(group_of(event, policy.group_by), since)
 
-    def _filtered(self, event: messages.Event | messages.Incident, committed: Committed) -> str | None:
+    def _filtered(self, event: messages.Event | messages.Incident, committed: CommittedEvent) -> str | None:
         """Return why an event is not sent, None if it is."""
         if self._now() - self._counted_from(event, committed.published) > self.settings.max_age_s:
             return "too_old"
@@ -281,7 +282,7 @@ class Delivery:
         said = event.at if isinstance(event, messages.Incident) else messages.time_of(event)
         if self.settings.age == "publication" or said is None:
             return published / 1e3
-        return min(published / 1e3, moment(said) / 1e6)
+        return min(published / 1e3, from_rfc3339(said) / 1e6)
 
     def _send(self, going: Outgoing) -> str | None:
         settings = self.settings
@@ -290,7 +291,7 @@ class Delivery:
             try:
                 self._sink.send(going)
                 return "sent"
-            except Refused as refused:
+            except DeliveryRefused as refused:
                 return self._give_up(going.key, going.sensor, str(refused))
             except TryAgain as again:
                 if attempt == settings.attempts:
@@ -358,10 +359,15 @@ class Deliveries:
             raise self._failure
 
 
+_decode: Callable[[bytes], messages.Event | messages.Incident] = msgspec.json.Decoder(
+    messages.Event | messages.Incident
+).decode
+
+
 def read_event(value: bytes) -> messages.Event | messages.Incident | None:
     """Decode an event or an incident; None if it is neither."""
     try:
-        return msgspec.json.decode(value, type=messages.Event | messages.Incident)
+        return _decode(value)
     except (msgspec.DecodeError, UnicodeDecodeError):
         return None
 

@@ -19,8 +19,6 @@ MOST_OPEN = 100_000  # open alarms and incidents that are remembered
 _REPORT_EVERY = 86_400.0
 _OPEN, _TALLY = "open/", "tally"
 
-Changes = Mapping[str, bytes | None]  # records by key; None: deleted
-
 
 class Opened(msgspec.Struct, frozen=True, omit_defaults=True):
     """A raised alarm or an open incident that was sent."""
@@ -30,7 +28,7 @@ class Opened(msgspec.Struct, frozen=True, omit_defaults=True):
     group: str | None = None  # of an incident
 
 
-class Tally(msgspec.Struct, frozen=True, kw_only=True):
+class SentTally(msgspec.Struct, frozen=True, kw_only=True):
     """The allowance, and what was not sent since the last report."""
 
     allowance: Allowance = Allowance()
@@ -43,7 +41,7 @@ class Ledger:
     """The records of one sink, and which of them are not saved yet."""
 
     def __init__(self) -> None:
-        self.tally = Tally()
+        self.tally = SentTally()
         self._open: dict[str, Opened] = {}
         self._groups: dict[str, set[str]] = {}  # ids of open incidents by group
         self._changed: set[str] = set()
@@ -52,13 +50,13 @@ class Ledger:
 
     def load(self, records: Mapping[str, bytes]) -> None:
         """Begin with what was saved."""
-        self.tally, self._open, self._groups = Tally(), {}, {}
+        self.tally, self._open, self._groups = SentTally(), {}, {}
         found = {}
         for key, value in records.items():
             if key.startswith(_OPEN):
                 found[key.removeprefix(_OPEN)] = msgspec.json.decode(value, type=Opened)
             elif key == _TALLY:
-                self.tally = msgspec.json.decode(value, type=Tally)
+                self.tally = msgspec.json.decode(value, type=SentTally)
         for id, opened in sorted(found.items(), key=lambda one: one[1].published):
             self.note(id, opened)
         self._changed.clear()
@@ -67,7 +65,7 @@ class Ledger:
         """Return the records that are to be saved."""
         changes: dict[str, bytes | None] = {}
         for key in self._changed:
-            about: Opened | Tally | None = self.tally if key == _TALLY else self._open.get(key.removeprefix(_OPEN))
+            about: Opened | SentTally | None = self.tally if key == _TALLY else self._open.get(key.removeprefix(_OPEN))
             changes[key] = None if about is None else msgspec.json.encode(about)
         self._changed.clear()
         return changes
@@ -137,8 +135,8 @@ class Ledger:
 
     def reported(self) -> None:
         """Begin to count anew."""
-        self._keep(Tally(allowance=self.tally.allowance))
+        self._keep(SentTally(allowance=self.tally.allowance))
 
-    def _keep(self, tally: Tally) -> None:
+    def _keep(self, tally: SentTally) -> None:
         self.tally = tally
         self._changed.add(_TALLY)

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Mapping
 from pathlib import Path
 from typing import BinaryIO
 
 from service import files
+from service.settings.sinks import SinkSettings
 from service.sinks.sink import Outgoing, TryAgain
 
 
@@ -52,3 +54,9 @@ class LinesSink:
         except FileNotFoundError:
             return True
         return (there.st_dev, there.st_ino) != (ours.st_dev, ours.st_ino)
+
+
+def open_sink(settings: SinkSettings, environ: Mapping[str, str]) -> LinesSink:
+    """Open the file that the settings name."""
+    assert settings.path is not None
+    return LinesSink(settings.path)

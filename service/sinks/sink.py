@@ -44,7 +44,7 @@ class TryAgain(Exception):
         self.after = after
 
 
-class Refused(Exception):
+class DeliveryRefused(Exception):
     """The receiver will never take this event."""
 
 

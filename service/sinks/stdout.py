@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from typing import BinaryIO
 
+from service.settings.sinks import SinkSettings
 from service.sinks.sink import Outgoing
 
 
@@ -21,3 +23,8 @@ class StdoutSink:
 
     def close(self) -> None:
         """Stdout is not ours to close."""
+
+
+def open_sink(settings: SinkSettings, environ: Mapping[str, str]) -> StdoutSink:
+    """Take the standard output."""
+    return StdoutSink()

@@ -16,12 +16,13 @@ import time
 import urllib.error
 import urllib.parse
 import urllib.request
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from email.message import Message
 from typing import IO
 
 import ishsmm_stream
-from service.sinks.sink import Outgoing, Refused, TryAgain
+from service.settings.sinks import SinkSettings
+from service.sinks.sink import DeliveryRefused, Outgoing, TryAgain
 
 # Answers that say: later, perhaps. All of 5xx do.
 _LATER = (408, 425, 429)
@@ -69,7 +70,7 @@ class WebhookSink:
                 said = self._masked(f"the answer is {error.code} {error.reason}{_words(error)}")
             if error.code in _LATER or error.code >= 500:
                 raise TryAgain(said, _after(error.headers.get("Retry-After"))) from None
-            raise Refused(said) from None
+            raise DeliveryRefused(said) from None
         except (OSError, http.client.HTTPException) as error:
             reason = error.reason if isinstance(error, urllib.error.URLError) else error
             raise TryAgain(f"no answer: {str(reason) or type(reason).__name__}") from None
@@ -124,3 +125,13 @@ def _words(error: urllib.error.HTTPError) -> str:
     except (OSError, http.client.HTTPException):
         return ""
     return f": {text[:_MOST_WORDS]}" if text else ""
+
+
+def open_sink(settings: SinkSettings, environ: Mapping[str, str]) -> WebhookSink:
+    """Read the address and the secrets that the settings name."""
+    return WebhookSink(
+        settings.address(),
+        timeout=settings.timeout_s,
+        token=settings.secret("token", environ),
+        secret=settings.secret("secret", environ),
+    )

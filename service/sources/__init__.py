@@ -1,1 +1,1 @@
-"""Ways in for readings beside Kafka. Each hands on raw records; the worker decodes them."""
+"""Ways in for readings beside Kafka: each hands on raw records, which the worker decodes."""

@@ -62,7 +62,7 @@ class FileRecords:
     """The lines of a file as records, as often as they are asked for."""
 
     def __init__(self, source: FileSource, settings: Settings) -> None:
-        from service.sources.files import FileReader
+        from service.sources.file_reader import FileReader
         from service.wire.decoding import decoder
 
         assert source.path is not None
@@ -76,7 +76,7 @@ class FileRecords:
             reader.close()
 
     def __iter__(self) -> Iterator[FileRecord]:
-        from service.sources.files import FileReader
+        from service.sources.file_reader import FileReader
 
         reader = FileReader(self._source, self._settings.mapping, self._settings.limits.record_bytes)
         try:

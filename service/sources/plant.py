@@ -84,7 +84,7 @@ def fault_at(seed: int, number: int) -> tuple[int, Fault]:
     return sensor, Fault(kind, begins, begins + int(rng.integers(*_LASTS)), float(rng.choice([-1.0, 1.0])))  # type: ignore[arg-type]
 
 
-class Sensor:
+class PlantSensor:
     """A stream of values: ordinary life, and now and then a fault."""
 
     def __init__(self, kind: Kind, seed: int, number: int) -> None:
@@ -167,7 +167,7 @@ _WORDS = {
 
 def ticks(seed: int, first: int = 0) -> Iterator[list[tuple[str, float | None, Planted | None]]]:
     """Yield, tick by tick from ``first`` on, what each sensor sends; None: a record that is not a reading."""
-    sensors = [Sensor(kind, seed, number) for number, kind in enumerate(PLANT)]
+    sensors = [PlantSensor(kind, seed, number) for number, kind in enumerate(PLANT)]
     next_fault = 0
     active: dict[int, Fault] = {}
     tick = first

@@ -20,9 +20,9 @@ from service.kafka import groups
 from service.kafka import topics as kafka_topics
 from service.kafka.changelog import ChangelogReader
 from service.kafka.connection import ConnectionProblem
-from service.kafka.consumer import Partition as Place
 from service.kafka.control import KafkaControl
 from service.kafka.input import Commit, connection_of, read_commit, reads_directly, sensor_topic
+from service.runtime.log import TopicPartition
 from service.sensors.envelope import read_changelog_value
 from service.sensors.track import Tally, TrackError, tally
 from service.settings import RecordMapping, Settings
@@ -84,14 +84,14 @@ class Report(msgspec.Struct, kw_only=True):
         return not any(one.problems for one in self.partitions) and not any(one.problem for one in self.sensors)
 
 
-class State(NamedTuple):
+class ChangelogState(NamedTuple):
     """What the changelog says of a sensor."""
 
     next_offset: int  # seen: everything before it
     tally: Tally | None  # None: bytes that are no state of ours
 
 
-def states(reader: ChangelogReader, settings: Settings, number: int) -> dict[str, State]:
+def states(reader: ChangelogReader, settings: Settings, number: int) -> dict[str, ChangelogState]:
     """The last committed state of every sensor of a partition."""
     newest: dict[str, bytes | None] = {}
     for key, value, _ in reader.read(settings.topics.changelog, number):
@@ -100,12 +100,12 @@ def states(reader: ChangelogReader, settings: Settings, number: int) -> dict[str
     return {sensor: _state(value) for sensor, value in newest.items() if value is not None}
 
 
-def _state(value: bytes) -> State:
+def _state(value: bytes) -> ChangelogState:
     saved = read_changelog_value(value)
     try:
-        return State(saved.next_offset, tally(saved.state))
+        return ChangelogState(saved.next_offset, tally(saved.state))
     except TrackError:
-        return State(saved.next_offset, None)
+        return ChangelogState(saved.next_offset, None)
 
 
 def audit(settings: Settings) -> Report:
@@ -119,7 +119,7 @@ def audit(settings: Settings) -> Report:
             raise ConnectionProblem(f"group {settings.kafka.group!r} has committed nothing: no worker has run yet")
         workers = groups.members(connection, settings.kafka.group)
         forgotten = KafkaControl(connection, settings.topics.control).read().forgotten
-        books = _Books(settings, reader, workers, forgotten)
+        books = _Auditor(settings, reader, workers, forgotten)
         letters = books.letters(committed)
         sent: Counter[str] = Counter()
         for place in sorted(committed):
@@ -132,7 +132,7 @@ def audit(settings: Settings) -> Report:
     return books.report()
 
 
-class _Books:
+class _Auditor:
     """Takes partitions in, one after the other."""
 
     def __init__(self, settings: Settings, reader: ChangelogReader, workers: int, forgotten: Mapping[str, int]) -> None:
@@ -163,10 +163,10 @@ class _Books:
             notes=self._notes,
         )
 
-    def letters(self, committed: dict[Place, tuple[int, str]]) -> dict[Place, Letters]:
+    def letters(self, committed: dict[TopicPartition, tuple[int, str]]) -> dict[TopicPartition, Letters]:
         """Dead letters of what is committed, by the partition of the record."""
         topic = self._settings.topics.dead_letters
-        found: dict[Place, Letters] = defaultdict(Counter)
+        found: dict[TopicPartition, Letters] = defaultdict(Counter)
         gone = 0
         for number in range(kafka_topics.partition_counts(connection_of(self._settings), [topic])[topic]):
             gone += self._reader.beginning(topic, number)
@@ -185,7 +185,9 @@ class _Books:
             self._notes.append(f"{topic} has lost its oldest records: dead letters may seem to be missing")
         return found
 
-    def sensors_of(self, place: Place, committed: tuple[int, str], letters: Letters, known: dict[str, State]) -> None:
+    def sensors_of(
+        self, place: TopicPartition, committed: tuple[int, str], letters: Letters, known: dict[str, ChangelogState]
+    ) -> None:
         """A partition that detectors follow."""
         total, commit = self._open(place, committed)
         is_whole = self._is_there(total)
@@ -210,7 +212,9 @@ class _Books:
             one.problem = _problem(one, unreadable, is_whole, first_unsaved.get(sensor), commit)
         self._sensors += sums.values()
 
-    def sent_on_of(self, place: Place, committed: tuple[int, str], letters: Letters, sent: Counter[str]) -> None:
+    def sent_on_of(
+        self, place: TopicPartition, committed: tuple[int, str], letters: Letters, sent: Counter[str]
+    ) -> None:
         """A partition whose readings are sent on through the internal topic."""
         total, _ = self._open(place, committed)
         self._is_whole &= self._is_there(total)
@@ -248,7 +252,7 @@ class _Books:
                     continue
         return waiting
 
-    def _open(self, place: Place, committed: tuple[int, str]) -> tuple[PartitionSum, Commit]:
+    def _open(self, place: TopicPartition, committed: tuple[int, str]) -> tuple[PartitionSum, Commit]:
         offset, metadata = committed
         where = f"{place[0]}[{place[1]}]"
         if metadata:
@@ -299,7 +303,7 @@ class _Books:
         total.problems += [f"offset {offset}: a dead letter without a record" for offset, _ in sorted(unread, key=str)]
 
 
-def _sum_of(sensor: str, partition: int, state: State) -> SensorSum:
+def _sum_of(sensor: str, partition: int, state: ChangelogState) -> SensorSum:
     one = SensorSum(sensor=sensor, partition=partition)
     if state.tally is not None:
         told = state.tally

@@ -5,9 +5,8 @@ from __future__ import annotations
 import time
 from collections.abc import Callable
 
-from kafka import KafkaProducer
-
 from service.kafka.connection import Connection
+from service.kafka.sending import Sender
 from service.sources.plant import HISTORY, Planted, record, ticks
 
 
@@ -19,14 +18,14 @@ def produce(
 
     The plant's first days are sent at once, with the times that they would have had.
     """
-    producer = connection.build(KafkaProducer, metrics_enabled=False, linger_ms=5)
+    sender = Sender(connection, topic)
     began = time.time()
     due = time.monotonic() - HISTORY / rate
     try:
         for number, step in enumerate(ticks(seed)):
             now = round(began - (HISTORY - number) / rate if number < HISTORY else time.time(), 3)
             for sensor, value, fault in step:
-                producer.send(topic, record(sensor, now, value), sensor.encode())
+                sender.send(sensor, record(sensor, now, value))
                 if fault is not None:
                     planted(fault)
             due += 1.0 / rate
@@ -39,5 +38,4 @@ def produce(
             if is_over():
                 return
     finally:
-        producer.flush(timeout=5)
-        producer.close(timeout=5)
+        sender.close()

@@ -10,24 +10,24 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from service.operations.control import moment
 from service.sources.plant import Planted
 from service.tools.terminal import several
 from service.wire import messages
+from service.wire.readings import from_rfc3339
 
 _GRACE = 15.0
 _EVERY = 30.0  # seconds between two lines
 
 
 @dataclass
-class _Fault:
+class _PlantedFault:
     sensor: str
     begins: float
     ends: float
     is_found: bool = False
 
 
-class Score:
+class DemoScore:
     """Compares alarms with planted faults. May be called from any thread."""
 
     def __init__(self, rate: float, sensors: int, clock: Callable[[], float] = time.time) -> None:
@@ -35,7 +35,7 @@ class Score:
         self._sensors = sensors
         self._clock = clock
         self._lock = threading.Lock()
-        self._faults: list[_Fault] = []
+        self._faults: list[_PlantedFault] = []
         self._began: float | None = None
         self._said = 0.0
         self._budget_s: float | None = None
@@ -51,19 +51,19 @@ class Score:
         if fault.lasts:
             now = self._clock()
             with self._lock:
-                self._faults.append(_Fault(fault.sensor, now, now + fault.lasts / self._rate + _GRACE))
+                self._faults.append(_PlantedFault(fault.sensor, now, now + fault.lasts / self._rate + _GRACE))
 
     def take(self, event: messages.Event) -> bool:
         """Take a committed event. Returns whether it belongs to the time that counts."""
         at = messages.time_of(event)
-        if self._began is None or at is None or moment(at) / 1e6 < self._began:
+        if self._began is None or at is None or from_rfc3339(at) / 1e6 < self._began:
             return False
         with self._lock:
             if isinstance(event, messages.ChangeEvent):
                 self.changes += event.revision == 0
             elif isinstance(event, messages.AlarmEvent) and event.status == "raised":
                 self._budget_s = event.budget_s or self._budget_s
-                self._alarm(event.sensor, moment(at) / 1e6)
+                self._alarm(event.sensor, from_rfc3339(at) / 1e6)
         return True
 
     def _alarm(self, sensor: str, at: float) -> None:

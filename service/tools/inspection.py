@@ -6,11 +6,10 @@ would do it.
 
 from __future__ import annotations
 
-import contextlib
 import difflib
-import sqlite3
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +17,15 @@ import msgspec
 
 from service.api.answers import SensorPosterior
 from service.api.posterior import posterior
-from service.runtime.snapshot_store import Saved, Store
-from service.sensors.envelope import read_changelog_value
-from service.sensors.partition import Partition, RecordDecoder, Rules, decode_with
+from service.deployment import deployment_of
+from service.runtime.log import StoredSensor
+from service.runtime.snapshot_store import SnapshotStore
+from service.sensors.partition import Partition
+from service.sensors.rules import Rules
+from service.sensors.saved import Saved
 from service.sensors.track import Track, TrackError, tally
 from service.sensors.wording import transform_words
-from service.settings import RecordMapping, Settings
-from service.wire import decoding as mappings
+from service.settings import Settings
 from service.wire import messages
 from service.wire.readings import Reading
 
@@ -67,115 +68,23 @@ class UnknownSensor(ValueError):
 
 def inspect(settings: Settings, sensor: str) -> Inspection:
     """Look at a sensor."""
-    return _from_topics(settings, sensor) if settings.source.is_kafka else _from_database(settings, sensor)
-
-
-# Where states are
-
-
-def _from_database(settings: Settings, sensor: str) -> Inspection:
-    path = settings.source.state
-    if not path.is_file():
-        raise ValueError(f"source.state {path}: there is no such file, the service has not run yet")
-    try:
-        with contextlib.closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as database:
-            return _from_open_database(settings, sensor, database)
-    except sqlite3.Error as error:
-        raise ValueError(f"source.state {path}: {error}") from None
-
-
-def _from_open_database(settings: Settings, sensor: str, database: sqlite3.Connection) -> Inspection:
-    from service.embedded.intake import IntakeRecord
-
-    database.execute("BEGIN")  # one view of everything
-    row = database.execute(
-        "SELECT next_offset, newest, generation, state FROM sensors WHERE sensor = ?", (sensor,)
-    ).fetchone()
-    next_offset, unsaved_from, clock = database.execute(
-        "SELECT next_offset, unsaved_from, clock FROM position"
-    ).fetchone()
-    records = database.execute(
-        "SELECT offset, received, source, format, key, value FROM intake WHERE offset >= ? AND offset < ?"
-        " ORDER BY offset",
-        (unsaved_from, next_offset),
-    )
-    limit = settings.limits.record_bytes
-    decoders = {
-        number: mappings.decoder(msgspec.json.decode(text, type=RecordMapping), limit)
-        for number, text in database.execute("SELECT format, mapping FROM formats")
-    }
-
-    def decode(record: IntakeRecord) -> list[Reading]:
-        return decoders[record.format](record.key, record.value, record.timestamp)
-
-    said = [value for (value,) in database.execute("SELECT value FROM events WHERE sensor = ?", (sensor,))]
-
-    def names() -> Iterator[str]:
-        return (name for (name,) in database.execute("SELECT sensor FROM sensors UNION SELECT sensor FROM states"))
-
-    saved = None if row is None else Saved(*row)
-    source = (IntakeRecord(*record) for record in records)
-    place = str(settings.source.state)
-    found = _brought_forward(settings, sensor, saved, decode, source, 0, next_offset, clock, place)
-    if found is None:
-        raise UnknownSensor(sensor, names())
-    found.times = _times(said, found)
-    return found
-
-
-def _from_topics(settings: Settings, sensor: str) -> Inspection:
-    from service.kafka import groups
-    from service.kafka import topics as kafka_topics
-    from service.kafka.changelog import ChangelogReader, ReadStalled
-    from service.kafka.connection import ConnectionProblem
-    from service.kafka.input import connection_of, partition_of, read_commit, reads_directly, sensor_topic
-
-    connection, topic, changelog = connection_of(settings), sensor_topic(settings), settings.topics.changelog
-    count = kafka_topics.partition_counts(connection, [changelog])[changelog]
-    # the service's own topic has its own rule of who is where; elsewhere the producers decide
-    numbers = list(range(count)) if reads_directly(settings) else [partition_of(sensor, count)]
-    mapping = settings.mapping if reads_directly(settings) else RecordMapping(partitioned_by_sensor=True)
-    decode = decode_with(mappings.decoder(mapping, settings.limits.record_bytes))
-    names: set[str] = set()
-    saved: dict[int, Saved] = {}
-    try:
-        with ChangelogReader(connection) as reader:
-            for number in numbers:
-                for key, value, _ in reader.read(changelog, number):
-                    name = (key or b"").decode(errors="replace")
-                    names.add(name)
-                    if name == sensor and value is not None:
-                        saved[number] = read_changelog_value(value)
-            committed = groups.committed(connection, settings.kafka.group)
-            for number in saved or numbers:
-                offset, metadata = committed.get((topic, number), (0, ""))
-                if not metadata:
-                    continue
-                commit = read_commit(metadata, f"{topic}[{number}]", settings.kafka.group)
-                since = commit.unsaved_from
-                records = reader.records(topic, number, since, offset) if since < offset else iter(())
-                found = _brought_forward(
-                    settings, sensor, saved.get(number), decode, records, number, offset, commit.clock,
-                    f"{changelog}[{number}]", names.add,
-                )  # fmt: skip
-                if found is not None:
-                    key = sensor.encode()
-                    events = reader.read(settings.topics.events, number)
-                    found.times = _times([value for name, value, _ in events if name == key and value], found)
-                    return found
-    except ReadStalled as stalled:
-        raise ConnectionProblem(f"cannot be read to its end: {stalled}") from stalled
-    raise UnknownSensor(sensor, names - {""})
+    deployment = deployment_of(settings)
+    with deployment.stored(sensor) as candidates:
+        for stored in candidates:
+            found = _brought_forward(settings, sensor, stored)
+            if found is not None:
+                found.times = _times(stored.events(), found)
+                return found
+    with closing(deployment.operations()) as operations:
+        raise UnknownSensor(sensor, operations.sensors())
 
 
 # From a snapshot to the present
 
 
-def _brought_forward(
-    settings: Settings, sensor: str, saved: Saved | None, decode: RecordDecoder, records: Iterable[Any],
-    number: int, next_offset: int, clock: int, place: str, note_name: Callable[[str], None] = lambda name: None,
-) -> Inspection | None:  # fmt: skip
-    """The sensor as it stands at ``next_offset`` of its partition; None where neither snapshot nor records know it."""
+def _brought_forward(settings: Settings, sensor: str, stored: StoredSensor[Any]) -> Inspection | None:
+    """Return the sensor as it stands at the next offset; None if neither snapshot nor records know it."""
+    saved = stored.saved
     rules = Rules(settings)
     prepared = rules.of(sensor)
     count = 0
@@ -189,23 +98,23 @@ def _brought_forward(
         def only_this(record: Any) -> list[Reading]:
             nonlocal count
             count += 1
-            readings = decode(record)
-            for reading in readings:
-                note_name(reading.sensor)
-            return [reading for reading in readings if reading.sensor == sensor]
+            return [reading for reading in stored.decode(record) if reading.sensor == sensor]
 
-        with tempfile.TemporaryDirectory() as folder, contextlib.closing(Store(Path(folder) / "one.sqlite")) as store:
+        with (
+            tempfile.TemporaryDirectory() as folder,
+            closing(SnapshotStore(Path(folder) / "one.sqlite")) as store,
+        ):
             if saved is not None:
-                store.put(number, [(sensor, saved)])
-            partition = Partition(number, rules, only_this, store, lambda: True)
-            partition.begin(next_offset, clock, records)
+                store.put(stored.number, [(sensor, saved)])
+            partition = Partition(stored.number, rules, only_this, store, lambda: True)
+            partition.begin(stored.next_offset, stored.clock, stored.records)
             track, silent = partition.look(sensor), partition.is_silent(sensor)
     if track is None:
         return None
     rule = prepared.rule
     return Inspection(
         posterior=posterior(track, silent),
-        place=place,
+        place=stored.place,
         snapshot_offset=None if saved is None else saved.next_offset,
         replayed=count,
         rule=rule.match,
@@ -229,7 +138,7 @@ def _times(events: Iterable[bytes], found: Inspection) -> dict[int, str]:
         except msgspec.DecodeError:
             continue
         if isinstance(event, messages.ChangeEvent | messages.AlarmEvent):
-            if event.generation != found.posterior.generation:
+            if event.sensor != found.posterior.sensor or event.generation != found.posterior.generation:
                 continue
             places = [messages.Place(event.index, event.time), event.at]
             if isinstance(event, messages.ChangeEvent):

@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import itertools
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, NamedTuple
-
-from kafka import KafkaProducer
-from kafka.errors import KafkaError
+from typing import NamedTuple
 
 from service.kafka.connection import Connection, ConnectionProblem
-from service.sensors.partition import Record
+from service.kafka.sending import Sender, SendFailed
+from service.sensors.records import InputRecord
 from service.wire.decoding import Decoder
 from service.wire.readings import BadRecord, Reading, encode_reading
-
-# Records that may be under way: the client has no bound of its own.
-_MOST_IN_FLIGHT = 20_000
-_DELIVERED_WITHIN = 30.0
 
 
 class Pace(NamedTuple):
@@ -63,7 +57,7 @@ def paced(
 
 
 def decoded(
-    records: Iterable[Record], decode: Decoder, refuse: Callable[[Record, BadRecord], None]
+    records: Iterable[InputRecord], decode: Decoder, refuse: Callable[[InputRecord, BadRecord], None]
 ) -> Iterator[Reading]:
     """The readings of records, those that cannot be read set aside."""
     for record in records:
@@ -76,7 +70,7 @@ def decoded(
 def produce(
     connection: Connection,
     topic: str,
-    records: Iterable[Record],
+    records: Iterable[InputRecord],
     decode: Decoder,
     *,
     pace: Pace = Pace(),
@@ -88,9 +82,9 @@ def produce(
     """Send a file, or send it again and again; ends early when ``wait`` says so."""
     refused: Counter[str] = Counter()
     lines: list[tuple[int, str]] = []
-    outbox = _Outbox(connection, topic)
+    sender = Sender(connection, topic)
 
-    def refuse(record: Record, bad: BadRecord) -> None:
+    def refuse(record: InputRecord, bad: BadRecord) -> None:
         refused[bad.reason] += 1
         if len(lines) < 5:
             lines.append((record.offset, str(bad)))
@@ -98,52 +92,19 @@ def produce(
     failure = ""
     try:
         for _ in itertools.count() if loop else range(1):
-            before = outbox.sent
+            before = sender.sent
             readings = decoded(records, decode, refuse)
             for reading in paced(readings, pace, now=now, wait=wait, clock=time.time):
-                outbox.send(reading)
-                progress(outbox.sent)
-            if wait(0.0) or outbox.sent == before:
+                sender.send(reading.sensor, encode_reading(reading))
+                progress(sender.sent)
+            if wait(0.0) or sender.sent == before:
                 break
-        outbox.settle()
-    except KafkaError as error:
-        failure = f"{type(error).__name__}: {error}"
+        sender.settle()
+    except SendFailed as failed:
+        failure = str(failed)
     finally:
-        outbox.close()
-    return Sent(outbox.sent, outbox.acknowledged, refused, lines, failure)
-
-
-class _Outbox:
-    """Counts what brokers have acknowledged."""
-
-    def __init__(self, connection: Connection, topic: str) -> None:
-        connection.check(writes=[topic])
-        self._producer: Any = connection.build(
-            KafkaProducer, acks="all", linger_ms=5, metrics_enabled=False, allow_auto_create_topics=False,
-            delivery_timeout_ms=int(_DELIVERED_WITHIN * 1000),
-        )  # fmt: skip
-        self._topic = topic
-        self._pending: deque[Any] = deque()
-        self.sent = self.acknowledged = 0
-
-    def send(self, reading: Reading) -> None:
-        if len(self._pending) >= _MOST_IN_FLIGHT:
-            self._take_in(len(self._pending) // 2)
-        self._pending.append(self._producer.send(self._topic, encode_reading(reading), reading.sensor.encode()))
-        self.sent += 1
-
-    def settle(self) -> None:
-        """Wait for what is under way."""
-        self._take_in(len(self._pending))
-
-    def _take_in(self, count: int) -> None:
-        for _ in range(count):
-            self._pending[0].get(timeout=_DELIVERED_WITHIN)
-            self._pending.popleft()
-            self.acknowledged += 1
-
-    def close(self) -> None:
-        self._producer.close(timeout=5)
+        sender.close()
+    return Sent(sender.sent, sender.acknowledged, refused, lines, failure)
 
 
 def check_pace(rate: float | None, speed: float | None) -> Pace:

@@ -2,60 +2,66 @@
 
 from __future__ import annotations
 
-from service.embedded.worker import Worker
+from service.runtime.observers import CommittedCycle
 from service.settings import Settings
 from service.sources.plant import DAY, HISTORY, PLANT, Planted
-from service.tools.demo_score import Score
-from service.tools.tail import Printer, decode, line
+from service.sources.registry import describe
+from service.tools.demo_score import DemoScore
+from service.tools.tail import Printer, line
 from service.wire import messages
 
 _POST = """curl -H 'Content-Type: application/json' -d '{"sensor": "mine", "value": 20.1}'"""
 
 
-def shown_worker(settings: Settings) -> Worker:
-    """Return a worker that prints what happens: alarms and notices; without the demo plant, changes too."""
-    printer = Printer()
-    score = Score(settings.source.simulate.rate, len(PLANT)) if "simulate" in settings.source.kinds else None
+class Show:
+    """Prints what happens: alarms and notices; without the demo plant, changes too. An observer of the worker."""
 
-    def planted(fault: Planted) -> None:
-        printer.planted(fault)
-        if score is not None:
-            score.plant(fault)
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._printer = Printer()
+        is_demo = "simulate" in settings.source.kinds
+        self._score = DemoScore(settings.source.simulate.rate, len(PLANT)) if is_demo else None
+        if settings.http.port:
+            print(f"== the page: {settings.http.address}/  (in a moment)", flush=True)
+        print("== compiling the detectors' kernels: up to a minute the first time, then they are cached", flush=True)
 
-    def found(value: bytes) -> None:
-        event = decode(value)
-        if event is None:
+    def ready(self) -> None:
+        """The first record can come."""
+        print("\n".join(introduction(self._settings)), end="\n\n", flush=True)
+        if self._score is not None:
+            self._score.begin()
+
+    def planted(self, fault: Planted) -> None:
+        """The demo plant has a fault."""
+        self._printer.planted(fault)
+        if self._score is not None:
+            self._score.plant(fault)
+
+    def committed(self, cycle: CommittedCycle) -> None:
+        """Print the events of a cycle."""
+        for output in cycle.outputs:
+            if isinstance(output.message, messages.Event):
+                self._show(output.message)
+
+    def idle(self) -> None:
+        """Nothing to print."""
+
+    def _show(self, event: messages.Event) -> None:
+        if self._score is None:
+            self._printer(*line(event))
             return
-        if score is None:
-            printer(*line(event))
-            return
-        if score.take(event) and not isinstance(event, messages.ChangeEvent):
-            printer(*line(event))
-        if (said := score.due()) is not None:
-            printer.note(said)
-
-    def ready() -> None:
-        print("\n".join(introduction(settings)), end="\n\n", flush=True)
-        if score is not None:
-            score.begin()
-
-    if settings.http.port:
-        print(f"== the page: {settings.http.address}/  (in a moment)", flush=True)
-    print("== compiling the detectors' kernels: up to a minute the first time, then they are cached", flush=True)
-    return Worker(settings, planted, found, ready)
+        if self._score.take(event) and not isinstance(event, messages.ChangeEvent):
+            self._printer(*line(event))
+        if (said := self._score.due()) is not None:
+            self._printer.note(said)
 
 
 def introduction(settings: Settings) -> list[str]:
     """Return what runs and where to look."""
     source, http = settings.source, settings.http
-    ways = {
-        "simulate": f"a simulated plant of {len(PLANT)} sensors, {source.simulate.rate:g} readings per second each",
-        "http": "readings that are posted",
-        "file": f"{source.file.path}{', followed' if source.file.follow else ''}",
-        "stdin": "stdin",
-    }
+    ways = [describe(kind, settings) for kind in source.kinds]
     lines = [
-        f"== ready, without a broker. Readings from {' and '.join(ways[kind] for kind in source.kinds)}.",
+        f"== ready, without a broker. Readings from {' and '.join(ways)}.",
         f"   state         {source.state}: goes on from there when started again; delete it to begin afresh",
     ]
     if http.port:

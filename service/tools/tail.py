@@ -1,23 +1,19 @@
-"""The events topic as lines for people, as they come."""
+"""Events as lines for people."""
 
 from __future__ import annotations
 
 import os
 import sys
 import time
-from collections.abc import Callable, Generator, Iterator, Mapping
 from datetime import datetime
 from typing import TextIO
 
 import msgspec
-from kafka.errors import KafkaError
-from kafka.structs import TopicPartition
 
-from service.kafka import topics as kafka_topics
-from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
 from service.operations.control import ControlBook
 from service.sources.plant import Planted
 from service.wire import messages
+from service.wire.readings import from_rfc3339
 
 # ANSI, by what a line says
 _COLOURS = {
@@ -26,61 +22,6 @@ _COLOURS = {
     "planted": "2",
 }  # fmt: skip
 _WIDEST_SENSOR = 32
-
-
-def follow(
-    connection: Connection, topic: str, *, from_beginning: bool = False, until_end: bool = False,
-    is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
-) -> Iterator[bytes]:  # fmt: skip
-    """Committed records of all partitions of a topic: those that come from now on, or all.
-
-    ``until_end``: up to those that are there now. ``ready`` is called once nothing that comes is missed any more."""
-    for value, _ in follow_dated(
-        connection, topic, from_beginning=from_beginning, until_end=until_end, is_over=is_over, ready=ready
-    ):
-        yield value
-
-
-def follow_dated(
-    connection: Connection, topic: str, *, from_beginning: bool = False, until_end: bool = False,
-    is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
-) -> Generator[tuple[bytes, int], None, None]:  # fmt: skip
-    """As ``follow``, with the times of publication in milliseconds since the epoch."""
-    last = {topic: None if from_beginning else 0}
-    for record in follow_several(connection, last, until_end=until_end, is_over=is_over, ready=ready):
-        if record is not None:
-            yield record
-
-
-def follow_several(
-    connection: Connection, last: Mapping[str, int | None], *, until_end: bool = False,
-    is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
-) -> Iterator[tuple[bytes, int] | None]:  # fmt: skip
-    """As ``follow_dated``, of several topics, each with so many of the last records of its partitions (None: all).
-    None comes whenever nothing more is there for the moment."""
-    counts = kafka_topics.partition_counts(connection, last)
-    places = [TopicPartition(topic, number) for topic in last for number in range(counts[topic])]
-    consumer = connection.consumer(
-        isolation_level="read_committed", enable_auto_commit=False, auto_offset_reset="earliest"
-    )
-    try:
-        consumer.assign(places)
-        ends = consumer.end_offsets(places, timeout_ms=REQUEST_MS)
-        firsts = consumer.beginning_offsets(places, timeout_ms=REQUEST_MS)
-        for place in places:
-            wanted = last[place.topic]
-            consumer.seek(place, firsts[place] if wanted is None else max(firsts[place], ends[place] - wanted))
-        ready()
-        while not is_over():
-            for records in consumer.poll(timeout_ms=200).values():
-                yield from ((record.value, record.timestamp) for record in records if record.value is not None)
-            if until_end and all(consumer.position(place) >= ends[place] for place in places):
-                return
-            yield None
-    except KafkaError as error:
-        raise ConnectionProblem(f"{', '.join(last)} cannot be read: {type(error).__name__}: {error}") from error
-    finally:
-        consumer.close()
 
 
 def decode(value: bytes) -> messages.Event | None:
@@ -139,7 +80,7 @@ def clock(moment: str | None) -> str:
     """The time of day here; with the date where it is not today's."""
     if moment is None:
         return "?"
-    local = datetime.fromisoformat(moment).astimezone()
+    local = datetime.fromtimestamp(from_rfc3339(moment) / 1e6).astimezone()
     pattern = "%H:%M:%S" if local.date() == datetime.now().astimezone().date() else "%Y-%m-%d %H:%M:%S"
     return local.strftime(pattern)
 

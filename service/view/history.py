@@ -10,10 +10,9 @@ import bisect
 from array import array
 from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import datetime
 
 from service.wire.messages import StateRecord
-from service.wire.readings import microseconds
+from service.wire.readings import from_rfc3339
 
 MOST_SEGMENTS = 200
 MOST_PROBABILITIES = 500
@@ -22,12 +21,12 @@ _MOVES_BY = 10
 
 
 def milliseconds(time: str) -> int:
-    """An RFC 3339 time in milliseconds since the epoch."""
-    return microseconds(datetime.fromisoformat(time)) // 1000
+    """Return an RFC 3339 time as milliseconds since the epoch."""
+    return from_rfc3339(time) // 1000
 
 
 @dataclass
-class Segment:
+class SeenSegment:
     """A stretch in one state. Times in milliseconds; ``since`` is None where the record did not know it any more."""
 
     generation: int
@@ -41,7 +40,7 @@ class Segment:
     noises: list[float | None]
 
 
-class History:
+class SegmentHistory:
     """Bounded to so many ``numbers`` over all channels."""
 
     def __init__(self, numbers: int) -> None:
@@ -49,7 +48,7 @@ class History:
         self._times = array("q")
         self._channels: list[array[float]] = []
         self.probabilities: list[tuple[int, float | None, int]] = []  # time, of a change, median run length
-        self.segments: list[Segment] = []
+        self.segments: list[SeenSegment] = []
 
     def take(self, record: StateRecord) -> None:
         """One more record, later than those before."""
@@ -108,12 +107,12 @@ class History:
             self.segments[-1].until = since
         levels, noises = levels_of(state.parameters)
         self.segments.append(
-            Segment(record.generation, state.id, state.visits, state.name, first, since, time, levels, noises)
+            SeenSegment(record.generation, state.id, state.visits, state.name, first, since, time, levels, noises)
         )
         del self.segments[:-MOST_SEGMENTS]
 
     @staticmethod
-    def _is_the_same(last: Segment, record: StateRecord) -> bool:
+    def _is_the_same(last: SeenSegment, record: StateRecord) -> bool:
         """Whether the record speaks of the segment, or of an earlier beginning than it has: then there was none."""
         state = record.state
         assert state is not None

@@ -10,28 +10,28 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Iterable
 from contextlib import ExitStack
+from typing import Any
 
 import msgspec
-from kafka import KafkaConsumer
-from kafka.errors import KafkaError
-from kafka.structs import TopicPartition
 from prometheus_client import CollectorRegistry
 
-from service.api.answers import SensorEntry, SensorPosterior
-from service.api.backend import NotTaken, PostedReading, StoredEvent
+from service.api.answers import SensorEntry
+from service.api.backend import Backend
 from service.api.recent import RecentEvents
 from service.api.server import ApiServer
-from service.kafka import topics as kafka_topics
 from service.kafka.changelog import ReadStalled
-from service.kafka.connection import REQUEST_MS, ConnectionProblem
+from service.kafka.connection import ConnectionProblem
 from service.kafka.control import ControlFollower, NameFollower
+from service.kafka.following import Beginning, Since, TopicReader
 from service.kafka.incidents import IncidentWriter, group_of, transactional_id_of
 from service.kafka.input import connection_of
 from service.metrics.view import ViewMetrics
+from service.runtime.posting import NotTaken, PostedReading
 from service.settings import Settings
-from service.view.people import FleetDesk, People
-from service.view.routes import Front
+from service.view.operations import People, ViewOperations
+from service.view.routes import FleetRoutes
 from service.view.view import View
 from service.wire import messages
 
@@ -45,10 +45,8 @@ _TRY_AGAIN = 1.0
 _ALIVE_WITHIN = 60.0
 
 
-class FleetView:
+class KafkaView:
     """Runs until it is told to ``stop``."""
-
-    hint = ""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = msgspec.structs.replace(
@@ -88,71 +86,53 @@ class FleetView:
             self._writer = IncidentWriter(self._connection, self.settings, self.view.go_on_from)
             closing.callback(self._writer.close)
             self.view.on_incidents = self._writer.note
-            self._desk = FleetDesk(self.view.fleet, self._people)
+            self._operations = ViewOperations(self.view.fleet, self._people)
             self.metrics = ViewMetrics(CollectorRegistry())
-            front = Front(self.view, self._desk, self.view.sensor, not_kept=(ConnectionProblem,))
-            server = ApiServer(self.settings, self, front)
+            front = FleetRoutes(self.view, self._operations, self.view.sensor, not_kept=(ConnectionProblem,))
+            backend = Backend(
+                self.metrics.registry, self.is_alive, self.is_ready, _refuse, self._recent.page, self.view.sensor,
+                self._entries,
+            )  # fmt: skip
+            server = ApiServer(self.settings, backend, front)
             closing.callback(server.close)
             self._follow(closing)
         log.info("left")
 
     def _follow(self, closing: ExitStack) -> None:
         names = self.settings.topics
-        consumer = self._connection.consumer(
-            isolation_level="read_committed", enable_auto_commit=False, auto_offset_reset="earliest",
-            max_poll_records=_POLL_RECORDS,
-        )  # fmt: skip
-        closing.callback(consumer.close)
-        counts = kafka_topics.partition_counts(self._connection, [names.states, names.events])
-        places = [TopicPartition(topic, number) for topic, count in counts.items() for number in range(count)]
-        ends = self._begin(consumer, places)
+        since = int((time.time() - self.settings.view.events_back_s) * 1000)
+        beginnings: dict[str, Beginning] = {names.states: None, names.events: Since(since)}
+        reader = TopicReader(self._connection, beginnings, max_poll_records=_POLL_RECORDS)
+        closing.callback(reader.close)
         began = heard = time.monotonic()
         while not self._stopping.is_set():
             self._last_turn = time.monotonic()
             try:
-                self._turn(consumer)
-                if not self._is_ready and all(consumer.position(place) >= end for place, end in ends.items()):
-                    self.view.caught_up()
-                    self._is_ready = True
-                    found = self.view.counts()
-                    log.info("%d sensors, caught up in %.1f s", found.sensors, time.monotonic() - began)
-            except KafkaError as error:
-                log.warning("the topics cannot be read for now: %s: %s", type(error).__name__, error)
+                records = reader.poll(_POLL_MS)
+                has_caught_up = self._is_ready or reader.has_caught_up
+            except ConnectionProblem as problem:
+                log.warning("for now, %s", problem)
                 self._stopping.wait(_TRY_AGAIN)
+                continue
+            self._take_in(records)
+            if has_caught_up and not self._is_ready:
+                self.view.caught_up()
+                self._is_ready = True
+                found = self.view.counts()
+                log.info("%d sensors, caught up in %.1f s", found.sensors, time.monotonic() - began)
             if time.monotonic() - heard >= _HEAR_EVERY:
                 heard = time.monotonic()
                 if self._people.poll():
                     self.view.said()
                 self.metrics.incidents(self.view.counts().incidents, self.view.opened)
 
-    def _begin(self, consumer: KafkaConsumer, places: list[TopicPartition]) -> dict[TopicPartition, int]:
-        """Go to where each partition is read from; returns where they end by now."""
-        since = int((time.time() - self.settings.view.events_back_s) * 1000)
-        events = [place for place in places if place.topic == self.settings.topics.events]
-        try:
-            consumer.assign(places)
-            ends = consumer.end_offsets(places, timeout_ms=REQUEST_MS)
-            firsts = consumer.beginning_offsets(places, timeout_ms=REQUEST_MS)
-            found = consumer.offsets_for_times(dict.fromkeys(events, since), timeout_ms=REQUEST_MS)
-        except KafkaError as error:
-            topics = ", ".join(sorted({place.topic for place in places}))
-            raise ConnectionProblem(f"{topics} cannot be read: {type(error).__name__}: {error}") from error
-        for place in places:
-            if place in found:
-                later = found[place]
-                consumer.seek(place, ends[place] if later is None else later.offset)
-            else:
-                consumer.seek(place, firsts[place])
-        return ends
-
-    def _turn(self, consumer: KafkaConsumer) -> None:
-        for place, records in consumer.poll(timeout_ms=_POLL_MS).items():
-            is_events = place.topic == self.settings.topics.events
-            for record in records:
-                if record.value is not None:
-                    self._take(record.value, record.timestamp, is_events)
-                elif not is_events and record.key is not None:
-                    self._forget(record.key.decode(errors="replace"))
+    def _take_in(self, records: Iterable[Any]) -> None:
+        for record in records:
+            is_event = record.topic == self.settings.topics.events
+            if record.value is not None:
+                self._take(record.value, record.timestamp, is_event)
+            elif not is_event and record.key is not None:
+                self._forget(record.key.decode(errors="replace"))
         if self._is_ready:
             self.view.advance()
             self._writer.turn()
@@ -164,8 +144,8 @@ class FleetView:
             return  # other things may stand on a topic
         if is_event != isinstance(message, messages.Event):
             return
-        if is_event:
-            self._recent.add([value], published)
+        if isinstance(message, messages.Event):
+            self._recent.add([message], published)
         if self._is_ready:
             self.view.take(message, published)
         else:
@@ -175,7 +155,7 @@ class FleetView:
         self.view.forget(sensor)
         if self._is_ready:  # what lies further back was heard by those who ran then
             try:
-                self._desk.forget(sensor)
+                self._operations.forget(sensor)
             except ConnectionProblem as problem:
                 log.warning("the names of %s's states stay: %s", sensor, problem)
 
@@ -189,20 +169,9 @@ class FleetView:
         """Whether all that was there at the start is known."""
         return self._is_ready and not self._stopping.is_set()
 
-    def submit(self, readings: list[PostedReading], received: int) -> int:
-        """Nothing is taken."""
-        raise NotTaken("the view takes no readings: post them to a worker, or produce to the input topic")
-
-    def events(
-        self, between: tuple[int, int], limit: int, sensor: str | None, status: str | None, newest_first: bool
-    ) -> list[StoredEvent]:
-        """Events in the order in which they were read, numbered since the start."""
-        return self._recent.page(between, limit, sensor, status, newest_first)
-
-    def sensor(self, name: str) -> SensorPosterior | None:
-        """What is known of a sensor."""
-        return self.view.sensor(name)
-
-    def sensors(self, after: str, limit: int) -> list[SensorEntry]:
-        """Sensors by name."""
+    def _entries(self, after: str, limit: int) -> list[SensorEntry]:
         return self.view.sensors("", "name", None, 0, limit, after)[0]
+
+
+def _refuse(readings: list[PostedReading], received: int) -> int:
+    raise NotTaken("the view takes no readings: post them to a worker, or produce to the input topic")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sqlite3
 from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
@@ -21,21 +20,21 @@ from service.api.session import LASTS, Session
 from service.http.attempts import client_of
 from service.view import stream
 from service.view.files import PageFiles
-from service.view.people import FleetDesk
+from service.view.operations import ViewOperations
 from service.view.view import View
 from service.wire.messages import Event
 
 _HISTORY = "/history"
 
 
-class Front:
+class FleetRoutes:
     """``sensor`` answers for one sensor; ``not_kept`` are the failures of what keeps what people say."""
 
     def __init__(
-        self, view: View, desk: FleetDesk, sensor: Callable[[str], SensorPosterior | None],
-        not_kept: tuple[type[Exception], ...] = (sqlite3.Error,),
+        self, view: View, operations: ViewOperations, sensor: Callable[[str], SensorPosterior | None],
+        not_kept: tuple[type[Exception], ...],
     ) -> None:  # fmt: skip
-        self._view, self._desk, self._sensor, self._not_kept = view, desk, sensor, not_kept
+        self._view, self._operations, self._sensor, self._not_kept = view, operations, sensor, not_kept
         self._files = PageFiles()
 
     def routes(self, bodies: Bodies, session: Session | None, streams_per_address: int) -> list[BaseRoute]:
@@ -119,28 +118,28 @@ class Front:
 
     async def post_mute(self, request: Request) -> Response:
         wanted = await self._bodies.read_as(request, answers.NewMute)
-        said = await self._do(self._desk.mute, wanted.pattern, wanted.for_s, wanted.why, wanted.by)
+        said = await self._do(self._operations.mute, wanted.pattern, wanted.for_s, wanted.why, wanted.by)
         return self._done(f"{said.pattern} is muted until {said.until}")
 
     async def delete_mute(self, request: Request) -> Response:
         pattern = options(request, "pattern").get("pattern", "")
-        said = await self._do(self._desk.unmute, pattern)
+        said = await self._do(self._operations.unmute, pattern)
         return self._done(f"{said.pattern} is no longer muted")
 
     async def post_acknowledgement(self, request: Request) -> Response:
         wanted = await self._bodies.read_as(request, answers.NewAcknowledgement)
-        said = await self._do(self._desk.acknowledge, wanted.id, wanted.note, wanted.by)
+        said = await self._do(self._operations.acknowledge, wanted.id, wanted.note, wanted.by)
         return self._done(f"the change {said.id} of {said.sensor} is acknowledged")
 
     async def post_acceptance(self, request: Request) -> Response:
         wanted = await self._bodies.read_as(request, answers.NewAcceptance)
-        said = await self._do(self._desk.accept, wanted.sensor, wanted.by)
+        said = await self._do(self._operations.accept, wanted.sensor, wanted.by)
         return self._done(f"what {said.sensor} does now is usual from its next reading on")
 
     async def post_name(self, request: Request) -> Response:
         wanted = await self._bodies.read_as(request, answers.NewName)
         said = await self._do(
-            self._desk.name, wanted.sensor, wanted.generation, wanted.state, wanted.name, wanted.by
+            self._operations.name, wanted.sensor, wanted.generation, wanted.state, wanted.name, wanted.by
         )  # fmt: skip
         return self._done(f"state {said.state} of {said.sensor} is called {said.name or 'by its number'}")
 

@@ -26,8 +26,8 @@ from service.incidents import Incidents
 from service.operations.control import Acknowledgement, ControlBook, Mute
 from service.operations.names import NameBook
 from service.settings import Settings
-from service.view.fleet import LATELY, Fleet, Only, Sensor, Sort, change_time
-from service.view.history import Segment, levels_of
+from service.view.history import SeenSegment, levels_of
+from service.view.sensor_index import LATELY, Only, SensorIndex, Sort, ViewedSensor, change_time
 from service.view.updates import Update, Updates
 from service.wire import messages
 from service.wire.messages import AlarmEvent, ChangeEvent, Event, Incident, Notice
@@ -54,7 +54,7 @@ class View:
     """One thread brings messages, any may ask."""
 
     def __init__(self, settings: Settings, books: Books) -> None:
-        self.fleet = Fleet(settings)
+        self.fleet = SensorIndex(settings)
         self.updates = Updates()
         self._settings = settings
         self._books = books
@@ -224,7 +224,7 @@ class View:
 
     # A sensor in words
 
-    def _entry(self, sensor: Sensor, now: int) -> SensorEntry:
+    def _entry(self, sensor: ViewedSensor, now: int) -> SensorEntry:
         record = sensor.state
         assert record is not None
         levels, noises = ([], []) if record.state is None else levels_of(record.state.parameters)
@@ -260,7 +260,7 @@ class View:
             reasons=list(event.reasons), summary=event.summary, acknowledged=self._acknowledged(event.id),
         )  # fmt: skip
 
-    def _posterior(self, sensor: Sensor) -> SensorPosterior:
+    def _posterior(self, sensor: ViewedSensor) -> SensorPosterior:
         record = sensor.state
         assert record is not None
         changes = [one for one in sensor.changes.values() if one.generation == record.generation]
@@ -307,14 +307,14 @@ class View:
             recent=record.recent,
         )  # fmt: skip
 
-    def _named(self, sensor: Sensor) -> messages.State | None:
+    def _named(self, sensor: ViewedSensor) -> messages.State | None:
         record = sensor.state
         assert record is not None
         state = record.state
         given = None if state is None else self._books.names.name_of(sensor.name, record.generation, state.id)
         return state if state is None or given is None else msgspec.structs.replace(state, name=given)
 
-    def _history(self, sensor: Sensor) -> answers.SensorHistory:
+    def _history(self, sensor: ViewedSensor) -> answers.SensorHistory:
         record, history = sensor.state, sensor.history
         assert record is not None
         model = self._settings.rule_for(sensor.name).model
@@ -340,7 +340,7 @@ class View:
             muted_until=self._muted_until(sensor.name, _now()),
         )
 
-    def _segment(self, sensor: str, one: Segment, numbers: dict[tuple[int, int], int]) -> answers.SegmentEntry:
+    def _segment(self, sensor: str, one: SeenSegment, numbers: dict[tuple[int, int], int]) -> answers.SegmentEntry:
         return answers.SegmentEntry(
             generation=one.generation, state=one.state, number=numbers[one.generation, one.state],
             name=self._books.names.name_of(sensor, one.generation, one.state) or one.name,

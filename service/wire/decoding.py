@@ -148,7 +148,7 @@ def _bare_number(mapping: RecordMapping, limit: int) -> Decoder:
 # JSON by a mapping
 
 
-class _Place:
+class _JsonPath:
     """Where something stands: a path from the reading or, where it begins with ``$.``, from the record."""
 
     def __init__(self, text: str) -> None:
@@ -171,8 +171,8 @@ class _Place:
 
 
 def _json_mapping(mapping: RecordMapping, limit: int) -> Decoder:
-    list_place = _Place(mapping.readings) if mapping.readings else None
-    extract = _extractor(mapping, _Place, _number)
+    list_place = _JsonPath(mapping.readings) if mapping.readings else None
+    extract = _extractor(mapping, _JsonPath, _number)
 
     def decode(key: bytes | None, value: bytes | None, timestamp: int) -> list[Reading]:
         record = _json(_present(value, limit))
@@ -193,7 +193,7 @@ def _json_mapping(mapping: RecordMapping, limit: int) -> Decoder:
 
 
 class _Column:
-    """A column by its name or number; has the interface of ``_Place``."""
+    """A column by its name or number; has the interface of ``_JsonPath``."""
 
     def __init__(self, text: str, columns: tuple[str, ...]) -> None:
         self._number = columns.index(text) if text in columns else int(text)

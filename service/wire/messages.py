@@ -11,18 +11,19 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Mapping
-from datetime import datetime
+from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 from msgspec import Meta
 
-from service.wire.readings import REASONS, microseconds, rfc3339
+from service.wire.readings import REASONS, from_rfc3339, rfc3339
 
 VERSION = 1
 MOST_RECENT = 60
 MOST_MEMBERS = 500
+# A generation is raised by people and by changes of rules: a larger number is damage.
+MOST_GENERATIONS = 2**30
 SHORT = "%.6g"  # numbers are published with six significant digits
 
 
@@ -42,11 +43,11 @@ class Segment(msgspec.Struct, frozen=True):
     parameters: dict[str, float | None]
 
 
-class _Message(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
+class _Versioned(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
     version: int = VERSION
 
 
-class ChangeEvent(_Message, tag="change", frozen=True, kw_only=True):
+class ChangeEvent(_Versioned, tag="change", frozen=True, kw_only=True):
     """A change point, said for the first time (provisional) or said again with more knowledge.
 
     All messages about a change have its ``id``; ``revision`` counts them from 0, and the highest one holds. A
@@ -74,7 +75,7 @@ class ChangeEvent(_Message, tag="change", frozen=True, kw_only=True):
     ] = None
 
 
-class AlarmEvent(_Message, tag="alarm", frozen=True, kw_only=True):
+class AlarmEvent(_Versioned, tag="alarm", frozen=True, kw_only=True):
     """Something unusual for this sensor (``raised``), or the end of it (``cleared``).
 
     Both messages have the alarm's ``id``; ``revision`` counts them from 0. Alarms and changes have ids of their own.
@@ -121,7 +122,7 @@ class RunLength(msgspec.Struct, frozen=True, kw_only=True):
     high: Annotated[int, Meta(description="95%")]
 
 
-class StateRecord(_Message, tag="state", frozen=True, kw_only=True):
+class StateRecord(_Versioned, tag="state", frozen=True, kw_only=True):
     """Where a sensor stands. The topic is compacted by sensor: the last record is the present one."""
 
     sensor: str
@@ -161,7 +162,7 @@ class StateRecord(_Message, tag="state", frozen=True, kw_only=True):
     ]
 
 
-class Notice(_Message, tag="notice", frozen=True, kw_only=True):
+class Notice(_Versioned, tag="notice", frozen=True, kw_only=True):
     """Something about a sensor that is no change point: it fell silent, is back, its detector started afresh, or
     its behaviour was accepted."""
 
@@ -191,7 +192,7 @@ class Member(msgspec.Struct, frozen=True, kw_only=True):
     probability: float | None
 
 
-class Incident(_Message, tag="incident", frozen=True, kw_only=True):
+class Incident(_Versioned, tag="incident", frozen=True, kw_only=True):
     """Sensors of one group that changed together, more of them than the group's usual rate explains.
 
     All messages about an incident have its ``id``; ``revision`` counts them from 0, and the highest one holds. A
@@ -213,7 +214,7 @@ class Incident(_Message, tag="incident", frozen=True, kw_only=True):
     summary: Annotated[str, Meta(description="in words, such as: 12 sensors within 8 s")]
 
 
-class Summary(_Message, tag="summary", frozen=True, kw_only=True):
+class Summary(_Versioned, tag="summary", frozen=True, kw_only=True):
     """What a sink with ``at_most`` was not sent: one message per day if there is anything. On no topic."""
 
     id: str
@@ -227,7 +228,7 @@ class Summary(_Message, tag="summary", frozen=True, kw_only=True):
     summary: Annotated[str, Meta(description="in words")]
 
 
-class DeadLetter(_Message, tag="dead_letter", frozen=True, kw_only=True):
+class DeadLetter(_Versioned, tag="dead_letter", frozen=True, kw_only=True):
     """A record that was not taken, or one reading of it. ``reason`` is from a fixed list, ``detail`` is for people."""
 
     reason: Literal[tuple(REASONS)]  # type: ignore[valid-type]
@@ -257,6 +258,8 @@ Event = ChangeEvent | AlarmEvent | Notice
 
 # Structures in the order of their fields, tables by key.
 _encoder = msgspec.json.Encoder(order="deterministic")
+_decode_message: Callable[[bytes], Message] = msgspec.json.Decoder(Message).decode
+_decode_event: Callable[[bytes], Event] = msgspec.json.Decoder(Event).decode
 
 
 def encode(message: Message | Incident | Summary) -> bytes:
@@ -266,7 +269,12 @@ def encode(message: Message | Incident | Summary) -> bytes:
 
 def decode(data: bytes) -> Message:
     """The message that ``encode`` wrote; msgspec.DecodeError for anything else."""
-    return msgspec.json.decode(data, type=Message)
+    return _decode_message(data)
+
+
+def decode_event(data: bytes) -> Event:
+    """The event that ``encode`` wrote; msgspec.DecodeError for anything else."""
+    return _decode_event(data)
 
 
 def decode_incident(data: bytes) -> Incident:
@@ -282,7 +290,7 @@ def schemas(kinds: Mapping[str, Any] = MESSAGES) -> dict[str, Any]:
 def schema_components(kinds: Mapping[str, Any] = MESSAGES) -> dict[str, Any]:
     """The JSON Schemas of all structures by their names, for a document that keeps them under components/schemas."""
     _, components = msgspec.json.schema_components(kinds.values(), ref_template="#/components/schemas/{name}")
-    return tidy(components)
+    return {name: tidy(component) for name, component in components.items()}
 
 
 def tidy(schema: Any) -> Any:
@@ -331,7 +339,7 @@ def unusual_now(alarm: AlarmEvent | None, state: StateRecord | None) -> tuple[fl
     """Return how unusual a sensor is now, as a key to sort by: the time of its open alarm in microseconds, then the
     return period of its newest reading. While its habits are being learned, nothing is unusual."""
     at = None if alarm is None else alarm.at.time
-    raised = 0.0 if at is None else float(microseconds(datetime.fromisoformat(at)))
+    raised = 0.0 if at is None else float(from_rfc3339(at))
     if state is None:
         return raised, 0.0
     period = None if state.learning else state.return_period
@@ -403,16 +411,15 @@ def dead_letter(
     )
 
 
-def shortened(letter: bytes, most: int) -> bytes:
-    """An encoded dead letter of at most so many bytes: where it is longer the end of its value goes, and it says so."""
-    if len(letter) <= most:
-        return letter
-    found = decode(letter)
-    assert isinstance(found, DeadLetter)
-    value = found.value or ""
+def shortened(letter: DeadLetter, most: int) -> bytes:
+    """A dead letter in at most so many bytes: where it is longer the end of its value goes, and it says so."""
+    encoded = encode(letter)
+    if len(encoded) <= most:
+        return encoded
+    value = letter.value or ""
     note = "only the beginning of the value is kept; "
-    kept = max(0, len(value) - (len(letter) + len(note) - most)) // 4 * 4  # four letters are three bytes
-    return encode(msgspec.structs.replace(found, value=value[:kept], detail=note + found.detail))
+    kept = max(0, len(value) - (len(encoded) + len(note) - most)) // 4 * 4  # four letters are three bytes
+    return encode(msgspec.structs.replace(letter, value=value[:kept], detail=note + letter.detail))
 
 
 def _base64(data: bytes | None) -> str | None:

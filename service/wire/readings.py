@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from datetime import UTC, datetime, timedelta
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
 # Microseconds since the epoch that have a date of four digits: the years 1 to 9999.
 EARLIEST = -62_135_596_800_000_000
@@ -90,6 +90,20 @@ def rfc3339(time: int) -> str:
     digits = "milliseconds" if time % 1000 == 0 else "microseconds"
     # isoformat ends with +00:00, which is longer than Z
     return moment.isoformat(timespec=digits)[:-6] + "Z"
+
+
+def from_rfc3339(text: str, zone: Literal["utc", "local"] | None = None) -> int:
+    """Return a time as microseconds since the epoch. A text without a zone is read in ``zone``, if that is given.
+
+    Raises ValueError or TypeError for anything that is no time with a zone.
+
+    >>> from_rfc3339("2023-11-14T22:13:20Z"), from_rfc3339("2023-11-14", "utc")
+    (1700000000000000, 1699920000000000)
+    """
+    moment = datetime.fromisoformat(text)
+    if moment.tzinfo is None and zone is not None:
+        moment = moment.replace(tzinfo=UTC) if zone == "utc" else moment.astimezone()
+    return microseconds(moment)
 
 
 def microseconds(moment: datetime) -> int:

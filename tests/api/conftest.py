@@ -2,7 +2,7 @@
 
 import pytest
 
-from service.runtime.housekeeping import compile_kernels
+from service.runtime.warm_up import compile_kernels
 from service.settings import Rule
 
 

@@ -13,18 +13,19 @@ import pytest
 from http_helpers import free_port, get, post, request
 
 from service.api.answers import SensorEntry
-from service.api.backend import Behind, Busy, NotTaken
+from service.api.backend import Busy
 from service.api.openapi import document
 from service.api.posterior import posterior
 from service.api.recent import RecentEvents
 from service.api.server import ApiServer
 from service.http.attempts import Rate
 from service.metrics import Metrics
-from service.sensors.inference import take
-from service.sensors.track import Track, prepare_rule
+from service.runtime.posting import Behind, NotTaken
+from service.sensors.inference import infer
+from service.sensors.rules import prepare_rule
+from service.sensors.track import Track
 from service.settings import Rule, Settings
 from service.settings.sections import Http, Limits
-from service.wire import messages
 from service.wire.readings import Reading
 
 NDJSON = "application/x-ndjson"
@@ -37,6 +38,7 @@ class Straw:
 
     def __init__(self):
         self.metrics = Metrics()
+        self.registry = self.metrics.registry
         self.taken = []
         self.failing = None
         self.alive = self.ready = True
@@ -49,7 +51,7 @@ class Straw:
     def is_ready(self):
         return self.ready
 
-    def submit(self, readings, received):
+    def post(self, readings, received):
         if self.failing is not None:
             raise self.failing
         self.taken += readings
@@ -93,12 +95,12 @@ def track(name, values, **rule):
     for i, value in enumerate(values):
         reading = Reading(name, (1_700_000_000 + i) * 1_000_000, (value,))
         accepted.append((reading.time, reading.values, made.judge(reading, -1)))
-    take(made, accepted)
+    infer(made, accepted)
     return made
 
 
 def notice(sensor, kind="silent"):
-    return messages.encode(track(sensor, []).notice(kind, 0, "why"))
+    return track(sensor, []).notice(kind, 0, "why")
 
 
 # Readings

@@ -22,8 +22,7 @@ from service.http.connections import ConnectionLimits, Connections, network_of
 from service.http.listener import _within_file_limit
 from service.metrics.server import MetricsServer
 from service.settings import Settings
-from service.settings.sections import Http
-from service.settings.sections import Metrics as MetricsSettings
+from service.settings.sections import Http, MetricsSettings
 
 HEAD = b"GET /v1/events HTTP/1.1\r\nHost: localhost\r\n"
 POST = b"POST /v1/mutes HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nContent-Length: 99\r\n\r\n{"

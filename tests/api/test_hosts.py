@@ -15,7 +15,7 @@ from service.api.openapi import document
 from service.http.attempts import TokenCheck
 from service.http.hosts import Hosts, check_hosts
 from service.metrics.server import MetricsServer
-from service.settings.sections import Metrics as MetricsSettings
+from service.settings.sections import MetricsSettings
 
 MUTE = {"pattern": "*", "for_s": 60.0, "why": "", "by": "me"}
 PATHS = document(has_view=True)["paths"]

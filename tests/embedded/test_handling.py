@@ -18,7 +18,7 @@ from service import cli
 from service.embedded.database import Database
 from service.embedded.events import TableEvents
 from service.embedded.incidents import IncidentTable
-from service.embedded.state_file import Visit
+from service.embedded.state_file import StateFile
 from service.settings.sinks import SinkSettings, Status
 from service.wire import messages
 
@@ -68,7 +68,7 @@ def generations(settings, sensor):
 
 
 def accepted(worker, sensor):
-    found = worker.sensor(sensor)
+    found = worker.sensors.one(sensor)
     return 0 if found is None else found.accepted
 
 
@@ -116,11 +116,11 @@ def test_a_running_service_hears_of_a_reset_and_of_a_forgetting(settings, capsys
         assert cli.main(["reset", "a"]) == 0
         assert cli.main(["reset", "a"]) == 2  # it waits for a reading
         assert cli.main(["forget", "b", "--yes"]) == 0
-        eventually(lambda: worker.sensor("b") is None)
+        eventually(lambda: worker.sensors.one("b") is None)
         for table in ("sensors", "states", "events"):
             assert asked(settings, f"SELECT DISTINCT sensor FROM {table} ORDER BY 1") == [("a",)]
     with running(settings) as worker:
-        assert worker.sensor("b") is None
+        assert worker.sensors.one("b") is None
         add(settings, "b", [(begin + 300 + i, 1.0) for i in range(30)])
         eventually(lambda: accepted(worker, "b") == 30)
     assert generations(settings, "b") == [(1, "it was forgotten")]
@@ -168,7 +168,7 @@ def test_a_reader_goes_on_behind_what_was_done(settings):
     add(settings, "a", jump(time.time() - 120))
     with running(settings):
         eventually(lambda: len(sent(settings)) == 2)
-    visit = Visit(settings.source.state)
+    visit = StateFile(settings.source.state)
     first = TableEvents(visit, "new", 900.0)
     both = first.read(0.0)
     assert len(both) == 2
@@ -183,7 +183,7 @@ def test_a_reader_goes_on_behind_what_was_done(settings):
 @pytest.mark.parametrize(
     ("line", "said"),
     [
-        (["mutes"], "there is no such file: the service has not run yet"),
+        (["mutes"], "there is no such file, the service has not run yet"),
         (["deliver"], "fed by `ishsmm-stream serve` itself"),
     ],
 )

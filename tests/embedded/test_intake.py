@@ -10,8 +10,10 @@ import pytest
 from service.embedded import tables
 from service.embedded.database import Database
 from service.embedded.intake import Intake
-from service.sensors.partition import Output
+from service.runtime.log import Cycle
+from service.sensors.records import Outbound
 from service.settings import RecordMapping
+from service.wire import messages
 
 
 @pytest.fixture
@@ -61,7 +63,7 @@ def test_offsets_go_on_although_everything_was_deleted(tmp_path):
         intake = Intake(database)
         assert intake.backlog == 0
         assert intake.append("s", 1, [b"x", b"y"]).result(10) == first + 1
-        tables.commit(database, [], [], tables.Position(first + 2, first + 2, 0, 1), 10, 10)
+        tables.commit(database, Cycle([], {}, [], {}, None), tables.StoredPosition(first + 2, first + 2, 0, 1), 10, 10)
         assert database.reading().execute("SELECT count(*) FROM intake").fetchone() == (0,)
         intake.close()
         database.close()
@@ -94,20 +96,14 @@ def test_only_the_newest_events_and_dead_letters_are_kept(database):
     letter += b'"timestamp":null,"reading":null,"key":null,"value":null}'
     notice = b'{"type":"notice","version":1,"sensor":"a","labels":{},"generation":0,"kind":"back","index":null,'
     notice += b'"time":"2026-01-01T00:00:00Z","why":""}'
-    outputs = [Output("events", b"a", notice)] * 7 + [Output("dead_letters", b"", letter)] * 9
-    tables.commit(database, outputs, [], tables.Position(1, 1, 0, 1), keep_events=5, keep_dead_letters=3)
+    outputs = [Outbound("events", b"a", messages.decode(notice))] * 7
+    outputs += [Outbound("dead_letters", b"", messages.decode(letter))] * 9
+    cycle = Cycle([(0, output) for output in outputs], {}, [], {}, None)
+    tables.commit(database, cycle, tables.StoredPosition(1, 1, 0, 1), keep_events=5, keep_dead_letters=3)
     assert [event.seq for event in tables.events_between(database, (0, 1000), 100)] == [3, 4, 5, 6, 7]
-    assert tables.last_event(database) == 7
     assert database.reading().execute("SELECT seq, reason FROM dead_letters").fetchall() == [
         (7, "late"), (8, "late"), (9, "late"),
     ]  # fmt: skip
-
-
-def test_a_cursor_stays_where_it_was_moved(database):
-    assert tables.cursor(database, "sink") == 0
-    tables.move_cursor(database, "sink", 4)
-    tables.move_cursor(database, "sink", 9)
-    assert tables.cursor(database, "sink") == 9
 
 
 def test_two_processes_cannot_work_with_one_file(tmp_path, database):

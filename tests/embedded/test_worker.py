@@ -18,8 +18,10 @@ from http_helpers import free_port, get, post
 from service.embedded import feeds as feeds_module
 from service.embedded import tables
 from service.embedded.intake import Intake
-from service.sensors.inference import take
-from service.sensors.track import Track, prepare_rule, tally
+from service.embedded.log import SqliteLog
+from service.sensors.inference import infer
+from service.sensors.rules import prepare_rule
+from service.sensors.track import Track, tally
 from service.sources import plant
 from service.tools.show import introduction
 from service.wire import messages
@@ -66,7 +68,7 @@ def alone(readings, settings):
             if sensor == name:
                 reading = Reading(sensor, time * 1_000_000, (value,))
                 taken.append((reading.time, reading.values, track.judge(reading, -1)))
-        found[name] = [messages.encode(event) for event in take(track, taken).events]
+        found[name] = [messages.encode(event) for event in infer(track, taken).events]
     return found
 
 
@@ -133,7 +135,7 @@ def test_restarts_in_the_middle_of_a_followed_file_change_nothing(tmp_path):
             file.write(text[begin : begin + 5000])
         lines = text[: begin + 5000].count("\n") - 1
         with running(settings) as worker:
-            eventually(lambda lines=lines: tables.position(worker._database).next_offset == lines + 1)
+            eventually(lambda lines=lines: tables.position(worker.records.database).next_offset == lines + 1)
     assert events_in(tmp_path) == alone(readings, settings)
 
 
@@ -179,13 +181,13 @@ def test_a_disk_that_refuses_a_commit_costs_nothing(tmp_path, monkeypatch):
     commit, left = tables.commit, [3]
 
     def refusing(*arguments):
-        if left[0] and arguments[1]:
+        if left[0] and arguments[1].outputs:
             left[0] -= 1
             raise sqlite3.OperationalError("database or disk is full")
         commit(*arguments)
 
     monkeypatch.setattr(tables, "commit", refusing)
-    monkeypatch.setattr("service.embedded.worker._TRY_AGAIN", 0.01)
+    monkeypatch.setattr(SqliteLog, "retry_s", 0.01)
     settings = of_file(tmp_path, "data.csv", long_csv(stream()))
     run_to_end(settings)
     assert left == [0]
@@ -226,9 +228,9 @@ def test_the_plant_goes_on_where_it_was_and_its_readings_are_all_there(tmp_path)
     settings = settings_of(tmp_path, source=source)
     for least in (20, 40):
         with running(settings) as worker:
-            eventually(lambda least=least: int(worker._intake.position_of("simulate:5") or 0) >= least)
+            eventually(lambda least=least: int(worker.records._intake.position_of("simulate:5") or 0) >= least)
     with running(settings_of(tmp_path, source={"kinds": ["http"]})) as worker:  # what was still on its way
-        eventually(lambda: worker._intake.backlog == 0)
+        eventually(lambda: worker.records._intake.backlog == 0)
     database = sqlite3.connect(tmp_path / "state.sqlite")
     (last,) = database.execute("SELECT position FROM sources").fetchone()
     steps = list(itertools.islice(plant.ticks(5), int(last) + 1))
@@ -253,7 +255,7 @@ def test_sources_wait_while_the_detectors_are_behind(tmp_path):
             super()._append(*arguments)
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("service.embedded.worker.Feed", Watched)
+        patch.setattr("service.embedded.log.Feed", Watched)
         run_to_end(settings)
     assert max(highest) <= 100
     assert sum(counted_in(tmp_path).values()) == 6000
@@ -269,7 +271,7 @@ def test_posts_are_answered_429_while_behind_and_taken_again_after(tmp_path):
     settings = settings_of(tmp_path, source=source, http={"port": port, "requests_per_s": 1e6})
     with running(settings) as worker:
         taken, refused = 0, 0
-        with worker._lock:  # as in a cycle without end
+        with worker.worker.lock:  # as in a cycle without end
             for i in range(40):
                 batch = [{"sensor": "a", "time": START + 10 * i + j, "value": float(j)} for j in range(10)]
                 answer = post(port, batch)
@@ -281,7 +283,7 @@ def test_posts_are_answered_429_while_behind_and_taken_again_after(tmp_path):
                     refused += 1
             assert refused > 5
             assert taken >= 200
-        eventually(lambda: worker._intake.backlog == 0, what="worked off")
+        eventually(lambda: worker.records._intake.backlog == 0, what="worked off")
         later = {"sensor": "a", "time": START + 1000, "value": 1.0}
         eventually(lambda: post(port, later).status == 200, what="taken again")
         eventually(lambda: get(port, "/v1/sensors/a").json["accepted"] == taken + 1, what="counted")

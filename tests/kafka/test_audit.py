@@ -6,13 +6,12 @@ import msgspec
 import pytest
 from kafka import KafkaConsumer
 from kafka.structs import OffsetAndMetadata, TopicPartition
-from kafka_helpers import produce
+from kafka_helpers import produce, read_partition
 from running import START, accepted, committed, readings, running, send, settings_for, wait_for
 
 from service import cli
 from service.commands.audit import described
 from service.kafka import groups
-from service.kafka.changelog import read_partition
 from service.sensors.envelope import changelog_value, read_changelog_value
 from service.settings import Rule
 from service.tools.audit import audit

@@ -8,11 +8,11 @@ import local_broker
 import pytest
 from kafka.errors import KafkaTimeoutError
 from kafka.structs import TopicPartition
-from kafka_helpers import after, committed_values, produce
+from kafka_helpers import after, committed_values, produce, read_partition
 from worker_helpers import eventually
 
 from service.kafka import topics
-from service.kafka.changelog import ChangelogReader, read_partition
+from service.kafka.changelog import ChangelogReader
 from service.kafka.connection import Connection
 from service.kafka.producer import Transactions
 

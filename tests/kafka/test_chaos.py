@@ -5,7 +5,7 @@ from __future__ import annotations
 import chaos
 import pytest
 
-from service.runtime.housekeeping import compile_kernels
+from service.runtime.warm_up import compile_kernels
 from service.settings import Rule
 
 SHORT = [

@@ -16,7 +16,7 @@ from service import cli
 from service.commands.audit import described
 from service.kafka.control import ControlFollower, KafkaControl
 from service.operations.control import ControlBook
-from service.runtime.housekeeping import compile_kernels
+from service.runtime.warm_up import compile_kernels
 from service.settings import Rule
 from service.tools.audit import audit
 from service.wire import messages
@@ -196,13 +196,13 @@ def test_a_control_record_that_is_not_ours_stops_nobody(connection, settings):
 
 
 def test_a_follower_hears_of_what_is_said_later(connection, settings):
-    desk = KafkaControl(connection, settings.topics.control)
+    control = KafkaControl(connection, settings.topics.control)
     follower = ControlFollower(connection, settings.topics.control)
     follower.catch_up()
     assert follower.book.finished == {}
-    desk.write({"reset:a": b'{"type":"reset","sensor":"a","generation":3,"time":"2026-01-01T00:00:00Z"}'})
+    control.write({"reset:a": b'{"type":"reset","sensor":"a","generation":3,"time":"2026-01-01T00:00:00Z"}'})
     wait_for(lambda: follower.poll(0.1) and follower.book.finished == {"a": 3})
-    desk.write({"reset:a": None})
+    control.write({"reset:a": None})
     follower.catch_up()
     assert follower.book.finished == {}
     follower.close()

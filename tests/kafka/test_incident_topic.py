@@ -5,10 +5,10 @@ from __future__ import annotations
 import time
 
 from incident_streams import BEGIN, SECOND, WEEK, change
+from kafka_helpers import read_partition
 from running import settings_for
 
 from service.incidents import Incidents
-from service.kafka.changelog import read_partition
 from service.kafka.incidents import IncidentWriter
 from service.wire import messages
 

@@ -9,9 +9,9 @@ import pytest
 from running import committed, readings, running, send, settings_for, wait_for
 
 from service import cli
+from service.deployment import deployment_of
 from service.tools.inspection import UnknownSensor, inspect
 from service.tools.watch.board import Board
-from service.tools.watch.feeds import feed
 
 
 def jump(sensor, size, seed):
@@ -56,7 +56,7 @@ def test_an_unknown_sensor_and_a_board_of_all(connection, tmp_path, monkeypatch,
     assert "no sensor 'pmp-1': did you mean pump-1" in capsys.readouterr().err
 
     board = Board()
-    for value in feed(settings):
+    for value in deployment_of(settings).messages(with_states=True, earlier=200, is_over=lambda: False):
         if value is not None:
             board.take(value)
         elif len(board) == 2 and len(board.events) == 4 and all(row.state for row in board.rows):

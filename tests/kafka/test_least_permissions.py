@@ -36,9 +36,10 @@ from service.commands import topics as topics_command
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection, ConnectionProblem
 from service.kafka.deliver import deliver
-from service.kafka.worker import Worker
+from service.kafka.log import KafkaLog
+from service.metrics import Metrics
 from service.settings import Settings, load
-from service.view.kafka_view import FleetView
+from service.view.kafka_view import KafkaView
 
 DOCUMENT = Path(__file__).parents[2] / "docs" / "security.md"
 PARTITIONS = 2
@@ -179,7 +180,7 @@ def knows(port: int, sensor: str) -> bool:
 def test_a_worker_needs_each_of_them_and_says_so(guarded, spared):
     others = [one for one in of("worker") if one != spared]
     with guarded.allowed(others), pytest.raises(ConnectionProblem) as raised:
-        Worker(guarded.settings)._check()
+        KafkaLog(guarded.settings, Metrics(guarded.settings)).check()
     assert PASSWORD not in str(raised.value)
     assert spared.operation in str(raised.value)
 
@@ -197,5 +198,5 @@ def test_deliver_needs_each_of_them_and_says_so(guarded, spared):
 def test_a_view_needs_each_of_them_and_says_so(guarded, spared):
     others = [one for one in of("view") if one != spared]
     with guarded.allowed(others), pytest.raises(ConnectionProblem) as raised:
-        FleetView(guarded.settings).run()
+        KafkaView(guarded.settings).run()
     assert spared.operation in str(raised.value)

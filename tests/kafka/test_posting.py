@@ -8,9 +8,9 @@ import numpy as np
 from embedded_helpers import eventually, settings_of
 from embedded_helpers import running as running_embedded
 from http_helpers import free_port, get, is_ready, post
+from kafka_helpers import read_partition
 from running import running, settings_for
 
-from service.kafka.changelog import read_partition
 from service.wire.messages import event_id
 
 RULES = [{"window": {"readings": 25}, "time": {"max_ahead_s": 1e9}}]

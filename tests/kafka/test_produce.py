@@ -6,10 +6,9 @@ import json
 import uuid
 
 import pytest
-from kafka_helpers import committed_values
+from kafka_helpers import committed_values, read_partition
 
 from service import cli
-from service.kafka.changelog import read_partition
 from service.kafka.topics import partition_counts
 
 

@@ -13,7 +13,7 @@ import pytest
 from running import committed, readings, running, send, settings_for, wait_for
 
 from service import cli
-from service.tools.tail import follow
+from service.kafka.following import follow
 
 
 @pytest.fixture

@@ -15,7 +15,7 @@ from kafka.structs import TopicPartition
 
 from service.kafka import guards
 from service.kafka.producer import Transactions
-from service.kafka.unpacking import _PartitionRecords, unpack, unpack_quickly
+from service.kafka.unpacking import _UnpackedRecords, unpack, unpack_quickly
 
 PLACE = TopicPartition("topic", 3)
 GZIP = 1
@@ -116,7 +116,7 @@ def test_compressed_topics_are_read(connection, topic, codec):
     assert [(record.key, record.value) for record in read_all(connection, name)] == sent
 
 
-@pytest.mark.parametrize("kind", [_PartitionRecords, guards.PartitionRecords])
+@pytest.mark.parametrize("kind", [_UnpackedRecords, guards.PartitionRecords])
 def test_marks_of_transactions_that_compaction_has_emptied_are_passed_over(kind):
     """Brokers keep such a batch, without its record, as the last trace of a producer."""
     mark = bytearray(DefaultRecordBatchBuilder(2, 0, 1, 77, 0, 5, 10**6).build())
@@ -130,7 +130,7 @@ def test_marks_of_transactions_that_compaction_has_emptied_are_passed_over(kind)
     assert [one.value for one in unpacked.take()] == [b"one"]
 
 
-@pytest.mark.parametrize("kind", [_PartitionRecords, guards.PartitionRecords])
+@pytest.mark.parametrize("kind", [_UnpackedRecords, guards.PartitionRecords])
 @pytest.mark.parametrize("magic", [0, 1])
 @pytest.mark.parametrize("compression", [0, GZIP])
 def test_formats_from_before_kafka_0_11_are_read(kind, magic, compression):

@@ -12,7 +12,7 @@ import pytest
 from http_helpers import free_port, get, request
 from worker_helpers import Service, WorkerProcess, command, eventually, partition_of, produce_readings, reading
 
-from service.runtime.housekeeping import compile_kernels
+from service.runtime.warm_up import compile_kernels
 from service.settings import Rule
 
 PARTITIONS = 4

@@ -2,29 +2,35 @@
 
 from __future__ import annotations
 
-import json
 import logging
 
+import msgspec
 import pytest
+from events import change, notice
 from prometheus_client import CollectorRegistry, generate_latest
+from view_helpers import state_record
 
 from service.metrics.sensors import STATUSES, SUSPICIOUS_FOR, SensorSeries
-from service.sensors.partition import Output
+from service.sensors.records import Outbound
 from service.settings import Rule, Settings
-from service.settings.sections import Metrics as Options
+from service.settings.sections import MetricsSettings
+from service.wire.messages import RunLength
 
 
 class Straw:
     """A partition as the series see it."""
 
     def __init__(self, *sensors):
-        self.last_seen = dict.fromkeys(sensors, 1_700_000_000_000_000)
+        self.seen = dict.fromkeys(sensors, 1_700_000_000_000_000)
         self.arrived = list(sensors)
         self.silent = set()
 
     def take_arrived(self):
         taken, self.arrived = self.arrived, []
         return taken
+
+    def last_seen(self, sensor):
+        return self.seen.get(sensor)
 
     def is_silent(self, sensor):
         return sensor in self.silent
@@ -39,7 +45,7 @@ class Clock:
 
 def series(rules=(), **options):
     clock = Clock()
-    found = SensorSeries(Settings(rules=tuple(rules), metrics=Options(**options)), clock)
+    found = SensorSeries(Settings(rules=tuple(rules), metrics=MetricsSettings(**options)), clock)
     return found, clock
 
 
@@ -53,16 +59,14 @@ def said(series):
 
 
 def state(sensor, probability, parameters=None):
-    value = {
-        "type": "state", "version": 1, "sensor": sensor, "change_probability": probability,
-        "run_length": {"low": 1, "median": 7, "high": 9}, "recent": [[1, 2.0]],
-        "state": None if parameters is None else {"id": 0, "parameters": parameters},
-    }  # fmt: skip
-    return Output("states", sensor.encode(), json.dumps(value).encode())
+    record = state_record(sensor, probability=probability)
+    found = None if parameters is None else msgspec.structs.replace(record.state, parameters=parameters)
+    length = RunLength(low=1, median=7, high=9)
+    return Outbound("states", sensor.encode(), msgspec.structs.replace(record, state=found, run_length=length))
 
 
 def event(sensor, status):
-    return Output("events", sensor.encode(), json.dumps({"type": "change", "status": status}).encode())
+    return Outbound("events", sensor.encode(), change(sensor, status=status))
 
 
 def top(series):
@@ -102,7 +106,7 @@ def test_series_end_with_their_partition_and_when_forgotten():
     first, second = Straw("a"), Straw("b", "c")
     found.follow({0: first, 1: second})
     found.committed([state("a", 0.9), state("b", 0.8), state("c", 0.7), event("b", "provisional")])
-    del second.last_seen["c"]
+    del second.seen["c"]
     assert top(found) == {"a": 0.9, "b": 0.8}
     assert ("ishsmm_sensor_silent", "c", "false") not in said(found)
     found.follow({1: second})
@@ -150,8 +154,8 @@ def test_what_listed_sensors_say():
     found, _ = series(sensors=("a",), top=0)
     part = Straw("a", "b")
     found.follow({0: part})
-    notice = Output("events", b"a", b'{"type": "notice", "kind": "silent"}')
-    found.committed([event("a", "provisional"), event("a", "retracted"), event("b", "provisional"), notice])
+    fell_silent = Outbound("events", b"a", notice(kind="silent"))
+    found.committed([event("a", "provisional"), event("a", "retracted"), event("b", "provisional"), fell_silent])
     found.committed([state("a", 0.25, {"mean": 4.5, "sd": None})])
     part.silent.add("a")
     shown = said(found)
@@ -178,7 +182,7 @@ def test_an_event_in_a_sensors_first_cycle_counts():
     found, _ = series(sensors=("a",))
     part = Straw()
     found.follow({0: part})
-    part.last_seen["a"] = 0
+    part.seen["a"] = 0
     part.arrived.append("a")
     found.committed([event("a", "confirmed")])
     assert said(found)["ishsmm_sensor_events_total", "a", "false", "confirmed"] == 1

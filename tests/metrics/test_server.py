@@ -7,7 +7,7 @@ from http_helpers import free_port, get, request
 from prometheus_client import CollectorRegistry, Counter
 
 from service.metrics.server import MetricsServer, serve
-from service.settings.sections import Metrics as Options
+from service.settings.sections import MetricsSettings
 
 
 @pytest.fixture
@@ -17,7 +17,7 @@ def serving():
     def start(**options):
         registry = CollectorRegistry()
         Counter("things", "Things", registry=registry).inc(3)
-        opened.append(serve(Options(port=free_port(), **options), registry))
+        opened.append(serve(MetricsSettings(port=free_port(), **options), registry))
         return opened[-1].port
 
     yield start
@@ -53,14 +53,14 @@ def test_with_its_token_it_answers(serving, tmp_path):
 def test_a_port_that_is_taken_is_said(serving):
     port = serving()
     with pytest.raises(OSError, match=rf"metrics.host, metrics.port: cannot listen on 127.0.0.1:{port}: Address"):
-        serve(Options(port=port), CollectorRegistry())
+        serve(MetricsSettings(port=port), CollectorRegistry())
 
 
 def test_no_port_no_server():
-    assert serve(Options(), CollectorRegistry()) is None
+    assert serve(MetricsSettings(), CollectorRegistry()) is None
 
 
 def test_a_port_that_is_taken_is_said_by_the_option_that_gave_it(serving):
     port = serving()
     with pytest.raises(OSError, match=f"--port: cannot listen on 127.0.0.1:{port}: Address"):
-        MetricsServer(Options(port=port), CollectorRegistry(), keys="--port")
+        MetricsServer(MetricsSettings(port=port), CollectorRegistry(), keys="--port")

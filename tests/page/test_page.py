@@ -178,10 +178,10 @@ def busy_fleet():
     fleet.take(alarm(unusual, 1, index=84), alarm("north/boiler-9/temperature", index=100))
     fleet.take(state_record("north/boiler-6/temperature", index=120, since=80, learning=240))
     fleet.take(state_record("north/boiler-8/temperature", index=120, since=80, return_period=412.0))
-    fleet.desk.acknowledge(alarm("north/boiler-9/temperature").id, "on it", "ann")
-    fleet.desk.mute("north/boiler-7/*", 3600, "oil", "ann")
-    fleet.desk.name("north/boiler-1/temperature", 0, 80, "full load", "ann")
-    fleet.desk.acknowledge(change("north/boiler-1/temperature").id, "us", "ann")
+    fleet.operations.acknowledge(alarm("north/boiler-9/temperature").id, "on it", "ann")
+    fleet.operations.mute("north/boiler-7/*", 3600, "oil", "ann")
+    fleet.operations.name("north/boiler-1/temperature", 0, 80, "full load", "ann")
+    fleet.operations.acknowledge(change("north/boiler-1/temperature").id, "us", "ann")
     return fleet
 
 

@@ -28,7 +28,7 @@ from service.embedded import tables
 from service.metrics import Metrics
 from service.metrics.server import MetricsServer
 from service.metrics.view import ViewMetrics
-from service.settings.sections import Metrics as Options
+from service.settings.sections import MetricsSettings
 from service.settings.sinks import CHANGES, SinkSettings
 
 MODES = {
@@ -127,7 +127,7 @@ def view_port():
     """A view that knows of no incident yet."""
     registry, port = CollectorRegistry(), free_port()
     view = ViewMetrics(registry)
-    server = MetricsServer(Options(port=port), registry)
+    server = MetricsServer(MetricsSettings(port=port), registry)
     yield port, view
     server.close()
 
@@ -137,7 +137,7 @@ def kafka_worker():
     """The metrics of a worker on Kafka that is ready, for alerts that the embedded service cannot provoke."""
     port, metrics = free_port(), Metrics()
     metrics.ready.set(1)
-    server = MetricsServer(Options(port=port), metrics.registry)
+    server = MetricsServer(MetricsSettings(port=port), metrics.registry)
     yield port, metrics
     server.close()
 

@@ -1,11 +1,7 @@
-"""Runs an input through one partition of sensors, in process. The only file of this folder that imports the service.
-
-Names differ between versions: where a class moved, both of its modules are tried.
-"""
+"""Runs an input through one partition of sensors, in process. The only file of this folder that imports the service."""
 
 from __future__ import annotations
 
-import importlib
 import json
 from collections.abc import Iterable
 from typing import Any, NamedTuple
@@ -13,26 +9,15 @@ from typing import Any, NamedTuple
 import msgspec
 from compare_inputs import Command, Forget, Input, Restart, Send, Step
 
+from service.operations.control import ControlBook
+from service.sensors.partition import Partition
+from service.sensors.records import decode_with
+from service.sensors.rules import Rules
+from service.sensors.saved import Saved
 from service.settings import RecordMapping, Settings
 from service.wire.decoding import decoder
 
 EVER = 1e12  # seconds: longer than anything waits to be saved
-
-
-def _find(name: str, *modules: str) -> Any:
-    for module in modules:
-        try:
-            return getattr(importlib.import_module(module), name)
-        except (ImportError, AttributeError):
-            continue
-    raise ImportError(f"{name} is in none of {', '.join(modules)}")
-
-
-Partition = _find("Partition", "service.sensors.partition")
-Rules = _find("Rules", "service.sensors.rules", "service.sensors.partition")
-decode_with = _find("decode_with", "service.sensors.records", "service.sensors.partition")
-Saved = _find("Saved", "service.sensors.saved", "service.runtime.snapshot_store")
-ControlBook = _find("ControlBook", "service.operations.control")
 
 
 class InputRecord(NamedTuple):
@@ -123,7 +108,7 @@ class Driver:
             self.published.append(["forgotten", sensor, None])
         taken = self._partition.take(self._records[first:])
         for output in taken if isinstance(taken, list) else taken[0]:
-            value = output.encoded() if hasattr(output, "encoded") else output.value
+            value = output.encoded()
             self.published.append([output.kind, output.key.decode(errors="replace"), json.loads(value)])
         self._save(-EVER)  # what has to be saved with the commit that reports it
         self._sends += 1

@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from service.embedded.database import Database
-from service.runtime.snapshot_store import Store
+from service.runtime.snapshot_store import SnapshotStore
 from service.sensors.crashes import CrashJournal
 from service.sinks.lines import LinesSink
 
@@ -28,7 +28,7 @@ def modes(folder):
     ("make", "mode"),
     [
         (lambda folder: Database(folder / "state.sqlite"), 0o600),
-        (lambda folder: Store(folder / "store.sqlite"), 0o600),
+        (lambda folder: SnapshotStore(folder / "store.sqlite"), 0o600),
         (lambda folder: CrashJournal(folder / "worker.crash"), 0o600),
         (lambda folder: LinesSink(folder / "events.jsonl"), 0o640),
     ],

@@ -12,7 +12,7 @@ import pytest
 from events import change
 
 from service.settings.sinks import SinkSettings
-from service.sinks import Refused, TryAgain, WebhookSink, open_sink
+from service.sinks import DeliveryRefused, TryAgain, WebhookSink, open_sink
 from service.sinks.sink import outgoing
 from service.wire import messages
 
@@ -99,7 +99,7 @@ def test_success_is_delivered(receiver, status):
 @pytest.mark.parametrize("status", [400, 401, 404, 410, 422])
 def test_a_request_that_is_wrong_is_refused_with_what_the_receiver_says(receiver, status):
     receiver.status, receiver.body = status, b"no such\nroute"
-    with pytest.raises(Refused, match=f"the answer is {status} .*: no such route"):
+    with pytest.raises(DeliveryRefused, match=f"the answer is {status} .*: no such route"):
         WebhookSink(receiver.url).send(OUT)
 
 
@@ -107,7 +107,7 @@ def test_a_request_that_is_wrong_is_refused_with_what_the_receiver_says(receiver
 def test_a_redirect_is_not_followed(receiver, status):
     """As a GET it would be answered with 200, and nobody would have been told."""
     receiver.status, receiver.headers = status, {"Location": "/elsewhere"}
-    with pytest.raises(Refused, match=str(status)):
+    with pytest.raises(DeliveryRefused, match=str(status)):
         WebhookSink(receiver.url).send(OUT)
     assert len(receiver.seen) == 1
 

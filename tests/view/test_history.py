@@ -3,12 +3,12 @@
 from view_helpers import START, STEP, change, moment, notice, state_record
 
 from service.settings import Settings
-from service.view.fleet import MOST_CHANGES, Fleet
-from service.view.history import MOST_PROBABILITIES, MOST_SEGMENTS, History
+from service.view.history import MOST_PROBABILITIES, MOST_SEGMENTS, SegmentHistory
+from service.view.sensor_index import MOST_CHANGES, SensorIndex
 
 
 def history_of(*records, numbers=1200):
-    made = History(numbers)
+    made = SegmentHistory(numbers)
     for record in records:
         made.take(record)
     return made
@@ -111,13 +111,13 @@ def test_a_new_generation_does_not_undo_the_old_one():
 
 
 def test_everything_is_bounded():
-    made = History(100)
+    made = SegmentHistory(100)
     for i in range(2 * MOST_PROBABILITIES):
         made.take(state_record(index=i * 20, since=i * 20, recent=[[START + i * STEP, 1.0]]))
     assert len(made.readings) == 100
     assert len(made.segments) == MOST_SEGMENTS
     assert len(made.probabilities) == MOST_PROBABILITIES
-    fleet = Fleet(Settings())
+    fleet = SensorIndex(Settings())
     for i in range(2 * MOST_CHANGES):
         fleet.take(change(number=i))
     fleet.take(state_record())
@@ -128,7 +128,7 @@ def test_everything_is_bounded():
 
 
 def fleet_of(*found):
-    made = Fleet(Settings())
+    made = SensorIndex(Settings())
     for message in found:
         made.take(message)
     return made

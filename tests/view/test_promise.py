@@ -12,7 +12,7 @@ from view_helpers import START, ShownFleet, alarm, shown, state_record
 from service.api.openapi import document
 from service.settings import Rule, Settings
 from service.settings.rules import Alarms
-from service.view.fleet import Fleet
+from service.view.sensor_index import SensorIndex
 from service.wire.messages import Place, rounded
 from service.wire.readings import rfc3339
 
@@ -41,7 +41,7 @@ def raised(sensor, seconds, number=0):
 
 def told(*messages):
     """What a view says that has taken these."""
-    fleet = Fleet(SETTINGS)
+    fleet = SensorIndex(SETTINGS)
     for message in messages:
         fleet.take(message)
     return {one.rule: one for one in fleet.promise()}
@@ -108,7 +108,7 @@ def test_what_is_not_known_is_not_counted():
 
 
 def test_memory_does_not_grow_with_time():
-    fleet = Fleet(SETTINGS)
+    fleet = SensorIndex(SETTINGS)
     sizes = set()
     for day in (1, 30, 3000):
         fleet.take(record("pump/a", day * DAY))

@@ -115,21 +115,23 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 
 def _change(change: Change) -> dict[str, Any]:
-    plain = msgspec.to_builtins(change)
+    plain: dict[str, Any] = msgspec.to_builtins(change)
     times = {"raised_time": rfc3339(change.raised_time), "time": rfc3339(change.time)}
     return plain | times | {"delay": change.delay, "delay_s": change.delay_s}
 
 
 def _alarm(alarm: Alarm) -> dict[str, Any]:
     times = {name: getattr(alarm, name) for name in ("raised_time", "time", "cleared_time")}
-    return msgspec.to_builtins(alarm) | {name: None if time is None else rfc3339(time) for name, time in times.items()}
+    plain: dict[str, Any] = msgspec.to_builtins(alarm)
+    return plain | {name: None if time is None else rfc3339(time) for name, time in times.items()}
 
 
 def _score(score: Score | None) -> dict[str, Any] | None:
     if score is None:
         return None
     more = {name: getattr(score, name) for name in ("false", "missed", "precision", "recall", "f1")}
-    return msgspec.to_builtins(score) | more
+    plain: dict[str, Any] = msgspec.to_builtins(score)
+    return plain | more
 
 
 # The page

@@ -21,22 +21,17 @@ import msgspec
 import numpy as np
 
 import ishsmm_stream as hs
-from service.kafka.input import partition_of
-from service.runtime.snapshot_store import Store
-from service.sensors.partition import (
-    Output,
-    Partition,
-    Record,
-    Rules,
-    dead_letter,
-    decode_with,
-)
+from service.runtime.forwarding import partition_of
+from service.runtime.snapshot_store import SnapshotStore
+from service.sensors.partition import Partition, SensorSlot
+from service.sensors.records import InputRecord, Outbound, dead_letter, decode_with
+from service.sensors.rules import Rules
 from service.sensors.track import Track
 from service.settings import RecordMapping, Rule, Settings
 from service.wire import decoding as mappings
 from service.wire import messages
 from service.wire.decoding import Decoder
-from service.wire.readings import BadRecord, encode_reading
+from service.wire.readings import BadRecord, Reading, encode_reading
 
 _RECORDS_AT_ONCE = 5000
 # Settled change points that a detector remembers, for the pictures; no part of the inference.
@@ -86,7 +81,7 @@ class Alarm(msgspec.Struct, kw_only=True):
     reasons: list[str]
 
 
-class Promised(NamedTuple):
+class PromiseKept(NamedTuple):
     """Alarms of the sensors of a rule against what its budget allows."""
 
     rule: str
@@ -158,13 +153,13 @@ class Replayed:
         )
 
     @property
-    def promise(self) -> list[Promised]:
+    def promise(self) -> list[PromiseKept]:
         """Alarms raised against alarms promised, of each rule that has sensors."""
         by_rule: dict[str, list[Followed]] = {}
         for sensor in self.sensors.values():
             by_rule.setdefault(sensor.rule.match, []).append(sensor)
         return [
-            Promised(
+            PromiseKept(
                 match, found[0].rule.alarms.per_sensor or "", len(found), sum(len(one.alarms) for one in found),
                 sum(one.promised for one in found),
             )
@@ -201,15 +196,15 @@ class _Recording(Partition):
 
     followed: dict[str, Followed]
 
-    def _load(self, sensor: str) -> Track:
-        new = super()._load(sensor)
+    def _load(self, sensor: str, slot: SensorSlot) -> Track:
+        new = super()._load(sensor, slot)
         track = _Recorded(sensor, new.prepared)
         track.followed = self.followed.setdefault(sensor, Followed(sensor, track.rule))
         return track
 
     def finish(self) -> None:
         """Note what the detectors say at the end."""
-        for sensor, track in self._tracks.items():
+        for sensor, track in self.tracks():
             self.followed[sensor].inserted = track.inserted
             self.followed[sensor].promised = track.promised
             self.followed[sensor].change_points = track.detector.change_points
@@ -217,7 +212,7 @@ class _Recording(Partition):
 
 def replay(
     settings: Settings,
-    records: Iterable[Record],
+    records: Iterable[InputRecord],
     decode: Decoder,
     *,
     through_readings: bool = False,
@@ -239,7 +234,10 @@ def replay(
     def has_room() -> bool:
         return len(result.sensors) < settings.limits.sensors
 
-    with tempfile.TemporaryDirectory() as folder, contextlib.closing(Store(Path(folder) / "none.sqlite")) as store:
+    with (
+        tempfile.TemporaryDirectory() as folder,
+        contextlib.closing(SnapshotStore(Path(folder) / "none.sqlite")) as store,
+    ):
         for number, batch in _batches(records):
             if number not in partitions:
                 partitions[number] = _Recording(number, rules, decode_with(decode), store, has_room)
@@ -282,7 +280,7 @@ def _keeping(settings: Settings) -> Settings:
     return msgspec.structs.replace(settings, rules=tuple(map(changed, rules)))
 
 
-def _batches(records: Iterable[Record]) -> Iterator[tuple[int, list[Record]]]:
+def _batches(records: Iterable[InputRecord]) -> Iterator[tuple[int, list[InputRecord]]]:
     """Stretches of records of one partition."""
     for number, stretch in itertools.groupby(records, key=lambda record: record.partition):
         while batch := list(itertools.islice(stretch, _RECORDS_AT_ONCE)):
@@ -300,7 +298,9 @@ class _SentOn(NamedTuple):
     topic: str = "readings"
 
 
-def _sent_on(records: Iterable[Record], decode: Decoder, partitions: int, result: Replayed) -> Iterator[Record]:
+def _sent_on(
+    records: Iterable[InputRecord], decode: Decoder, partitions: int, result: Replayed
+) -> Iterator[InputRecord]:
     """Readings as the internal topic holds them, a stretch of each partition in turn."""
     ends = [0] * partitions
     records = iter(records)
@@ -321,9 +321,10 @@ def _sent_on(records: Iterable[Record], decode: Decoder, partitions: int, result
         yield from itertools.chain.from_iterable(waiting)
 
 
-def _note(result: Replayed, output: Output) -> None:
+def _note(result: Replayed, output: Outbound) -> None:
     """Keep what is said of an output."""
-    message = messages.decode(output.value)
+    message = output.message
+    assert not isinstance(message, Reading)
     if isinstance(message, messages.DeadLetter):
         result.refused[message.reason] += 1
         result.first_refused.setdefault(message.reason, f"{message.topic} {message.offset}: {message.detail}")
@@ -333,7 +334,7 @@ def _note(result: Replayed, output: Output) -> None:
         if message.state is not None:
             sensor.levels.append(Level(message.index, message.state.parameters))
         return
-    result.events.append(output.value)
+    result.events.append(output.encoded())
     if isinstance(message, messages.Notice):
         sensor.notices.append(message)
     elif isinstance(message, messages.AlarmEvent):

@@ -229,12 +229,12 @@ def print_sweep(out: Console, steps: Sequence[Step]) -> None:
 # Two configurations
 
 
-_Found = TypeVar("_Found", Alarm, Change)
+_ListedFinding = TypeVar("_ListedFinding", Alarm, Change)
 
 
-def only_in(one: Sequence[_Found], other: Sequence[_Found], margin: Margin) -> list[_Found]:
+def only_in(one: Sequence[_ListedFinding], other: Sequence[_ListedFinding], margin: Margin) -> list[_ListedFinding]:
     """Return the alarms or changes of one configuration that the other does not have within the margin."""
-    rivals: dict[str, list[_Found]] = {}
+    rivals: dict[str, list[_ListedFinding]] = {}
     for rival in other:
         rivals.setdefault(rival.sensor, []).append(rival)
     found = []

@@ -13,13 +13,12 @@ import math
 import re
 import statistics
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import NamedTuple, Protocol
 
 import msgspec
 
-from service.wire.readings import microseconds
+from service.wire.readings import from_rfc3339
 
 _UNITS = {"s": 1.0, "min": 60.0, "h": 3600.0, "d": 86_400.0}
 _MARGIN = re.compile(r"(\d+(?:\.\d+)?) ?(s|min|h|d)?")
@@ -100,15 +99,14 @@ def read_time(text: str, where: str) -> int:
         if math.isfinite(number) and abs(number) < 1e11:
             return round(number * 1e6)
     try:
-        moment = datetime.fromisoformat(text)
+        return from_rfc3339(text, "utc")
     except ValueError:
         raise ValueError(
             f"{where}: a time is seconds since 1970 or RFC 3339 such as 2026-01-31T08:00:00Z, got {text!r}"
         ) from None
-    return microseconds(moment if moment.tzinfo else moment.replace(tzinfo=UTC))
 
 
-class Found(Protocol):
+class Finding(Protocol):
     """A change or an alarm, as far as it is scored."""
 
     index: int
@@ -154,7 +152,7 @@ class Score(msgspec.Struct, kw_only=True):
 
 
 def score(
-    found: Mapping[str, Sequence[Found]],
+    found: Mapping[str, Sequence[Finding]],
     times: Mapping[str, Sequence[int]],
     labels: Labels,
     margin: Margin,
@@ -201,11 +199,11 @@ def _place(label: Label, times: Sequence[int]) -> int | None:
 
 def matched(
     labelled: Iterable[int],
-    found: Sequence[Found],
+    found: Sequence[Finding],
     times: Sequence[int],
     margin: Margin,
     late: Margin | None = None,
-) -> list[tuple[int, Found]]:
+) -> list[tuple[int, Finding]]:
     """Return labels' places with the changes or alarms that find them, as many as can be.
 
     All windows are equally wide, so giving each label, in order, the first free one in its window is optimal.

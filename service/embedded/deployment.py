@@ -1,0 +1,161 @@
+"""A service in one SQLite file, for commands beside the process that works with it."""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections.abc import Callable, Generator, Iterator
+from contextlib import closing, contextmanager
+from typing import Any, Literal
+
+import msgspec
+
+from service.embedded.control import ControlTable
+from service.embedded.events import follow
+from service.embedded.intake import IntakeRecord
+from service.embedded.state_file import StateFile
+from service.operations.control import ControlLog
+from service.runtime.log import StoredSensor
+from service.sensors.saved import Saved
+from service.settings import RecordMapping, Settings
+from service.wire import decoding, messages
+from service.wire.readings import Reading
+
+_LOOK_EVERY = 0.25
+
+
+class EmbeddedDeployment:
+    """A ``Deployment``."""
+
+    mode: Literal["kafka", "embedded"] = "embedded"
+
+    def __init__(self, settings: Settings) -> None:
+        self._settings = settings
+        self._path = settings.source.state
+        self.output = str(self._path)
+
+    def operations(self) -> EmbeddedOperations:
+        """See ``Deployment``."""
+        return EmbeddedOperations(self._settings)
+
+    @contextmanager
+    def control(self) -> Iterator[ControlTable]:
+        """See ``Deployment``."""
+        with closing(StateFile(self._path)) as file:
+            yield ControlTable(file)
+
+    def events(self, *, from_beginning: bool, until_end: bool) -> Generator[tuple[bytes, int], None, None]:
+        """See ``Deployment``."""
+        with closing(StateFile(self._path)) as file:
+            yield from follow(file, from_beginning=from_beginning, until_end=until_end)
+
+    def dead_letters(self) -> Generator[tuple[bytes, int], None, None]:
+        """See ``Deployment``."""
+        with closing(StateFile(self._path)) as file:
+            yield from file.reading().execute("SELECT value, committed FROM dead_letters ORDER BY seq")
+
+    def messages(self, *, with_states: bool, earlier: int, is_over: Callable[[], bool]) -> Iterator[bytes | None]:
+        """See ``Deployment``."""
+        try:
+            with closing(StateFile(self._path)) as file:
+                yield from _new_messages(file.reading(), with_states, earlier, is_over)
+        except sqlite3.Error as error:
+            raise ValueError(f"source.state {self._path}: {error}") from None
+
+    @contextmanager
+    def stored(self, sensor: str) -> Iterator[Iterator[StoredSensor[Any]]]:
+        """See ``Deployment``."""
+        try:
+            with closing(StateFile(self._path)) as file:
+                reading = file.reading()
+                reading.execute("BEGIN")  # one view of everything
+                yield iter([self._stored(sensor, reading)])
+        except sqlite3.Error as error:
+            raise ValueError(f"source.state {self._path}: {error}") from None
+
+    def _stored(self, sensor: str, reading: sqlite3.Connection) -> StoredSensor[IntakeRecord]:
+        row = reading.execute(
+            "SELECT next_offset, newest, generation, state FROM sensors WHERE sensor = ?", (sensor,)
+        ).fetchone()
+        next_offset, unsaved_from, clock = reading.execute(
+            "SELECT next_offset, unsaved_from, clock FROM position"
+        ).fetchone()
+        records = reading.execute(
+            "SELECT offset, received, source, format, key, value FROM intake WHERE offset >= ? AND offset < ?"
+            " ORDER BY offset",
+            (unsaved_from, next_offset),
+        )
+        limit = self._settings.limits.record_bytes
+        decoders = {
+            number: decoding.decoder(msgspec.json.decode(text, type=RecordMapping), limit)
+            for number, text in reading.execute("SELECT format, mapping FROM formats")
+        }
+
+        def decode(record: IntakeRecord) -> list[Reading]:
+            return decoders[record.format](record.key, record.value, record.timestamp)
+
+        def events() -> Iterator[bytes]:
+            return (value for (value,) in reading.execute("SELECT value FROM events WHERE sensor = ?", (sensor,)))
+
+        saved = None if row is None else Saved(*row)
+        taken = (IntakeRecord(*record) for record in records)
+        return StoredSensor(saved, decode, taken, 0, next_offset, clock, str(self._path), events)
+
+
+def _new_messages(
+    reading: sqlite3.Connection, with_states: bool, earlier: int, is_over: Callable[[], bool]
+) -> Iterator[bytes | None]:
+    (newest,) = reading.execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()
+    seq = max(0, newest - earlier)
+    known: dict[str, bytes] = {}
+    version = None
+    while True:
+        (now,) = reading.execute("PRAGMA data_version").fetchone()
+        if now != version:
+            version = now
+            for number, value in reading.execute("SELECT seq, value FROM events WHERE seq > ? ORDER BY seq", (seq,)):
+                seq = number
+                yield value
+            for sensor, value in reading.execute("SELECT sensor, value FROM states") if with_states else ():
+                if known.get(sensor) != value:
+                    known[sensor] = value
+                    yield value
+        yield None
+        if is_over():
+            return
+        time.sleep(_LOOK_EVERY)
+
+
+class EmbeddedOperations:
+    """``Operations`` on a service whose state is in one file."""
+
+    what_stays = "its events go with its state; dead letters stay until newer ones take their place"
+
+    def __init__(self, settings: Settings) -> None:
+        self._file = StateFile(settings.source.state)
+        self.control: ControlLog = ControlTable(self._file)
+
+    def generation_of(self, sensor: str) -> int | None:
+        """The generation that a sensor is in: of its snapshot, or of its state where it has none yet."""
+        reading = self._file.reading()
+        found = reading.execute("SELECT generation FROM sensors WHERE sensor = ?", (sensor,)).fetchone()
+        if found is not None:
+            return int(found[0])
+        found = reading.execute("SELECT value FROM states WHERE sensor = ?", (sensor,)).fetchone()
+        state = None if found is None else messages.decode(found[0])
+        return state.generation if isinstance(state, messages.StateRecord) else None
+
+    def sensors(self) -> list[str]:
+        """All that have a state."""
+        found = self._file.reading().execute("SELECT sensor FROM sensors UNION SELECT sensor FROM states ORDER BY 1")
+        return [sensor for (sensor,) in found]
+
+    def events_with(self, beginning: str) -> dict[str, str]:
+        """Changes whose ids begin so, with their sensors."""
+        found = self._file.reading().execute(
+            "SELECT id, sensor FROM events WHERE substr(id, 1, ?) = ?", (len(beginning), beginning)
+        )
+        return dict(found)
+
+    def close(self) -> None:
+        self._file.close()
