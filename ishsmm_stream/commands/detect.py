@@ -175,7 +175,7 @@ class _Recipe:
         import numpy as np
 
         from ishsmm_stream.model.emissions import MultivariateNormal
-        from ishsmm_stream.online.adaptive import Adaptive
+        from ishsmm_stream.online.renewal.adaptive import Adaptive
 
         detector, _ = self.make_detector(self._two_rows())
         family: type = MultivariateNormal if len(self._columns) > 1 else Adaptive

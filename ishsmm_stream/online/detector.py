@@ -18,23 +18,14 @@ from ishsmm_stream.model.emissions import Autoregressive, Categorical, Mixed, Mu
 from ishsmm_stream.model.emissions import family as emission_family
 from ishsmm_stream.model.presets import Model
 from ishsmm_stream.model.priors import Beta
-from ishsmm_stream.online import (
-    adaptive,
-    alarms,
-    episodes,
-    hazard,
-    left_to_right,
-    rarity,
-    recurring,
-    saved,
-    smoothing,
-    snapshot,
-    week,
-)
+from ishsmm_stream.online import alarms, episodes, rarity, saved, snapshot, week
 from ishsmm_stream.online.alarms import AlarmPolicy, Watch
 from ishsmm_stream.online.in_use import alone
-from ishsmm_stream.online.left_to_right import LeftToRight, Taken, Window
-from ishsmm_stream.online.recurring import Recurring
+from ishsmm_stream.online.recurring import engine as recurring
+from ishsmm_stream.online.recurring.engine import Recurring
+from ishsmm_stream.online.renewal import adaptive, hazard, smoothing
+from ishsmm_stream.online.renewal import engine as left_to_right
+from ishsmm_stream.online.renewal.engine import LeftToRight, Taken, Window
 from ishsmm_stream.online.results import (
     AnnouncedChange,
     ChangePoint,

@@ -13,7 +13,7 @@ from ishsmm_stream import _checks
 from ishsmm_stream.online import alarms, week
 from ishsmm_stream.online.detector import OnlineDetector
 from ishsmm_stream.online.in_use import all_alone
-from ishsmm_stream.online.left_to_right import LeftToRight, Taken, Window, extend_many
+from ishsmm_stream.online.renewal.engine import LeftToRight, Taken, Window, extend_many
 from ishsmm_stream.online.results import Event
 
 # Longer stretches go alone: the buffers of a call have room for every event that could be.

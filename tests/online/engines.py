@@ -4,8 +4,9 @@ import numpy as np
 
 from ishsmm_stream.model.durations import Fixed
 from ishsmm_stream.model.emissions import family as emission_family
-from ishsmm_stream.online import alarms, smoothing
-from ishsmm_stream.online.left_to_right import LeftToRight
+from ishsmm_stream.online import alarms
+from ishsmm_stream.online.renewal import smoothing
+from ishsmm_stream.online.renewal.engine import LeftToRight
 
 # Stands for the durations of a model whose hazard is learned; no kernel reads it.
 NO_DURATION = Fixed(0)

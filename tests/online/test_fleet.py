@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ishsmm_stream as hs
-from ishsmm_stream.online import rooms
+from ishsmm_stream.online.renewal import pool as rooms
 
 
 def stream(seed):

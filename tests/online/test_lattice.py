@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import ishsmm_stream as hs
-from ishsmm_stream.online import adaptive, lattice
+from ishsmm_stream.online import lattice
+from ishsmm_stream.online.renewal import adaptive
 
 
 def columns(values):
