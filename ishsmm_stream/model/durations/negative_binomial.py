@@ -18,13 +18,13 @@ SMALLEST_Q = 1e-300
 LARGEST_Q = 1.0 - 2.0**-53
 
 
-class _Prior(NamedTuple):
+class _NegativeBinomialFields(NamedTuple):
     size: tuple[float, ...]
     a: float
     b: float
 
 
-class NegativeBinomial(_Prior):
+class NegativeBinomial(_NegativeBinomialFields):
     """P(r) = C(r + size - 1, r) (1 - q)^size q^r with q ~ Beta(a, b).
 
     ``size`` is a positive number, or a sequence of them if it is unknown: then its prior is uniform over these values.
@@ -243,11 +243,6 @@ def _stats_size(prior):
 @family.params_size.register(NegativeBinomial)
 def _params_size(prior):
     return 2
-
-
-@family.clear.register(NegativeBinomial)
-def _clear(prior, stats):
-    stats[:] = 0.0
 
 
 @family.add.register(NegativeBinomial)

@@ -11,12 +11,12 @@ from ishsmm_stream.model.durations.family import LARGEST_COUNT, LOG_NEGLIGIBLE
 from ishsmm_stream.model.durations.negative_binomial import draw_tail, log_mass, log_tail
 
 
-class _Prior(NamedTuple):
+class _PoissonDurationFields(NamedTuple):
     shape: float
     scale: float
 
 
-class Poisson(_Prior):
+class Poisson(_PoissonDurationFields):
     """r ~ Poisson(rate) with rate ~ Gamma(shape, scale): the second argument is the paper's, a *scale*.
 
     With n complete segments, rate ~ Gamma(shape + sum r, 1 / (1/scale + n)), and the next r is negative binomial with
@@ -35,22 +35,6 @@ class Poisson(_Prior):
 @family.stats_size.register(Poisson)
 def _stats_size(prior):
     return 2
-
-
-@family.params_size.register(Poisson)
-def _params_size(prior):
-    return 1
-
-
-@family.clear.register(Poisson)
-def _clear(prior, stats):
-    stats[:] = 0.0
-
-
-@family.add.register(Poisson)
-def _add(prior, stats, r):
-    stats[0] += 1.0
-    stats[1] += r
 
 
 @family.log_predictive_pmf.register(Poisson)
@@ -159,11 +143,6 @@ def _draw_beyond(prior, params, lowest, rng):
         r += 1
         term *= rate / r
     return r
-
-
-@family.are_valid.register(Poisson)
-def _are_valid(prior, stats, time):
-    return family.count_and_sum_are_valid(stats, time)
 
 
 @family.mean.register(Poisson)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -12,14 +12,14 @@ from ishsmm_stream._special import HALF_LOG_TWO_PI, log_gamma, log_student_t
 from ishsmm_stream.model.emissions import family
 
 
-class _Prior(NamedTuple):
+class _NormalFields(NamedTuple):
     mean: float
     mean_weight: float
     shape: float
     scale: float
 
 
-class Normal(_Prior):
+class Normal(_NormalFields):
     """y ~ N(mu, s2) with s2 ~ InvGamma(shape, scale) and mu | s2 ~ N(mean, s2 / mean_weight).
 
     Statistics: count, mean and sum of squared deviations (Welford's form: no cancellation in long segments).
@@ -37,6 +37,12 @@ class Normal(_Prior):
             _checks.positive("scale", scale),
         )
 
+    @classmethod
+    def weak_numbers(cls, values: np.ndarray) -> dict[str, Any]:
+        """Return the numbers of a weak prior for series like ``values`` (length, channels)."""
+        centres, noises, mean_weight = family.value_scale(values)
+        return {"mean": centres[0], "mean_weight": mean_weight, "shape": 2.0, "scale": noises[0]}
+
 
 @family.stats_size.register(Normal)
 def _stats_size(prior):
@@ -46,11 +52,6 @@ def _stats_size(prior):
 @family.params_size.register(Normal)
 def _params_size(prior):
     return 3
-
-
-@family.clear.register(Normal)
-def _clear(prior, stats):
-    stats[:] = 0.0
 
 
 @family.add.register(Normal)
@@ -121,11 +122,6 @@ def _simulate(prior, params, rng, y, t, position):
     y[t, 0] = params[0] + math.sqrt(params[1]) * rng.standard_normal()
 
 
-@family.channels.register(Normal)
-def _channels(prior):
-    return 1
-
-
 @family.are_valid.register(Normal)
 def _are_valid(prior, stats):
     return (
@@ -133,11 +129,6 @@ def _are_valid(prior, stats):
         and family.within(stats[:, 1], -family.LARGEST_VALUE, family.LARGEST_VALUE)
         and family.within(stats[:, 2], 0.0, family.LARGEST_SQUARES)
     )
-
-
-@family.check_data.register(Normal)
-def _check_data(prior, y):
-    family.require_channels(y, 1, "Normal")
 
 
 @family.parameter_names.register(Normal)
@@ -148,13 +139,3 @@ def _parameter_names(prior):
 @family.describe.register(Normal)
 def _describe(prior, params):
     return (params[0], math.sqrt(params[1]))
-
-
-@family.location.register(Normal)
-def _location(prior, params, y, t, position):
-    return (params[0],)
-
-
-@family.is_segment_local.register(Normal)
-def _is_segment_local(prior):
-    return False
