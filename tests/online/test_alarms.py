@@ -16,7 +16,7 @@ class Played:
 
     def __init__(self, policy=POLICY):
         self.policy = policy
-        self.watch = alarms.make_watch()
+        self.alarm_state = alarms.make_alarm_state()
         self.events = []
 
     def step(self, t, posterior, parents=None, levels=None, noise=1.0):
@@ -28,8 +28,8 @@ class Played:
         noises = np.full(len(starts), noise)
         buffer = np.full((20, alarms.EVENT_NUMBERS), np.nan)
         state = int(starts[np.argmax(weights)])
-        count = alarms.follow(
-            self.policy, self.watch, t, starts, weights, before, means, noises, len(starts), state, buffer, 0
+        count = alarms.apply_policy(
+            self.policy, self.alarm_state, t, starts, weights, before, means, noises, len(starts), state, buffer, 0
         )
         assert count <= alarms.MOST_EVENTS
         found = alarms.read_events(buffer[:count])

@@ -13,7 +13,7 @@ def columns(values):
 
 
 def step_in_units(detector):
-    return detector._engine.memory.stream[adaptive.STEP] * detector._scaling.scale[0]
+    return detector._engine.memory.stream[adaptive.STEP] * detector._intake.scaling.scale[0]
 
 
 def changes(detector, values):

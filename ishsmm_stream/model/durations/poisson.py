@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from ishsmm_stream._special import draw_poisson, log_gamma
 from ishsmm_stream.model.durations import family
-from ishsmm_stream.model.durations.family import LARGEST_COUNT, LOG_NEGLIGIBLE
-from ishsmm_stream.model.durations.negative_binomial import draw_tail, log_mass, log_tail
+from ishsmm_stream.model.durations.family import LARGEST_COUNT
+from ishsmm_stream.model.durations.negative_binomial import draw_tail, fill_around, fill_survival, log_mass, log_tail
 
 
 class _PoissonDurationFields(NamedTuple):
@@ -52,7 +52,7 @@ def _draw_parameters(prior, stats, censored, rng, params):
     shape = prior.shape + stats[1]
     rate = 1.0 / prior.scale + stats[0]
     if censored > 0:  # r >= 0 would say nothing
-        shape += draw_tail(shape, rate, float(censored), rng)
+        shape += draw_tail(shape, rate, None, float(censored), rng)
         rate += 1.0
     params[0] = rng.standard_gamma(shape) / rate
 
@@ -68,30 +68,12 @@ def _log_pmf(prior, params, r):
 @family.tabulate.register(Poisson)
 def _tabulate(prior, params, pmf, survival):
     rate = params[0]
-    length = pmf.shape[0]
-    if length == 0:
+    peak = int(min(rate, pmf.shape[0] - 1.0))
+    if peak < 0:
         return 0, 0
-    peak = int(min(rate, length - 1.0))
-    log_peak = family.log_pmf(prior, params, peak)
-    if log_peak < LOG_NEGLIGIBLE:  # the whole table lies far below the mode
-        survival[:] = 1.0
-        return length, length
-    floor = math.exp(LOG_NEGLIGIBLE)
-    pmf[peak] = math.exp(log_peak)
-    low = peak
-    while low > 0:
-        value = pmf[low] * low / rate
-        if value < floor:
-            break
-        low -= 1
-        pmf[low] = value
-    high = peak + 1
-    while high < length:
-        value = pmf[high - 1] * rate / high
-        if value < floor:
-            break
-        pmf[high] = value
-        high += 1
+    low, high = fill_around(pmf, survival, peak, family.log_pmf(prior, params, peak), rate, None)
+    if low == high:
+        return low, high
     # P(r' >= high); the sum is short: where F(high - 1) is not negligible, the mode is not far
     beyond = 0.0
     term = pmf[high - 1]
@@ -100,11 +82,7 @@ def _tabulate(prior, params, pmf, survival):
         term *= rate / r
         beyond += term
         r += 1
-    for r in range(high - 1, low - 1, -1):
-        beyond += pmf[r]
-        survival[r] = min(beyond, 1.0)
-    for r in range(low):
-        survival[r] = 1.0
+    fill_survival(pmf, survival, low, high, beyond)
     return low, high
 
 

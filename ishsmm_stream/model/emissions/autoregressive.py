@@ -140,11 +140,11 @@ def _clear(prior, stats):
 
 @family.add.register(Autoregressive, owning=True)
 def _add(prior, stats, y, t):
-    add_in_room(prior, stats, y, t, np.empty(dimension(prior)))
+    add_with_scratch(prior, stats, y, t, np.empty(dimension(prior)))
 
 
 @kernel
-def add_in_room(prior, stats, y, t, whitened):
+def add_with_scratch(prior, stats, y, t, whitened):
     """``family.add`` for many in turn: the work space, d numbers, is the caller's."""
     position = stats[_POSITION]
     stats[_POSITION] += 1.0

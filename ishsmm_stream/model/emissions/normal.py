@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ishsmm_stream import _checks
+from ishsmm_stream._jit import kernel
 from ishsmm_stream._special import HALF_LOG_TWO_PI, log_gamma, log_student_t
 from ishsmm_stream.model.emissions import family
 
@@ -64,46 +65,42 @@ def _add(prior, stats, y, t):
         stats[2] += deviation * (value - stats[1])
 
 
+@kernel
+def posterior(prior, stats):
+    """Return the posterior's (mean_weight, mean, shape, scale)."""
+    count, offset = stats[0], stats[1] - prior.mean
+    weight = prior.mean_weight + count
+    scale = prior.scale + 0.5 * stats[2] + 0.5 * prior.mean_weight * count * offset * offset / weight
+    return weight, prior.mean + offset * (count / weight), prior.shape + 0.5 * count, scale
+
+
 @family.log_predictive.register(Normal)
 def _log_predictive(prior, stats, y, t):
     value = y[t, 0]
     if np.isnan(value):
         return 0.0
-    count, average, squares = stats[0], stats[1], stats[2]
-    weight = prior.mean_weight + count
-    offset = average - prior.mean
-    location = prior.mean + offset * (count / weight)
-    shape = prior.shape + 0.5 * count
-    scale = prior.scale + 0.5 * squares + 0.5 * prior.mean_weight * count * offset * offset / weight
+    weight, location, shape, scale = posterior(prior, stats)
     return log_student_t(value, 2.0 * shape, location, scale * (weight + 1.0) / (weight * shape))
 
 
 @family.log_marginal.register(Normal)
 def _log_marginal(prior, stats):
-    count, average, squares = stats[0], stats[1], stats[2]
-    weight = prior.mean_weight + count
-    offset = average - prior.mean
-    shape = prior.shape + 0.5 * count
-    scale = prior.scale + 0.5 * squares + 0.5 * prior.mean_weight * count * offset * offset / weight
+    weight, _, shape, scale = posterior(prior, stats)
     return (
         log_gamma(shape)
         - log_gamma(prior.shape)
         + prior.shape * math.log(prior.scale)
         - shape * math.log(scale)
         + 0.5 * math.log(prior.mean_weight / weight)
-        - count * HALF_LOG_TWO_PI
+        - stats[0] * HALF_LOG_TWO_PI
     )
 
 
 @family.draw_parameters.register(Normal)
 def _draw_parameters(prior, stats, rng, params):
-    count, average, squares = stats[0], stats[1], stats[2]
-    weight = prior.mean_weight + count
-    offset = average - prior.mean
-    shape = prior.shape + 0.5 * count
-    scale = prior.scale + 0.5 * squares + 0.5 * prior.mean_weight * count * offset * offset / weight
+    weight, location, shape, scale = posterior(prior, stats)
     variance = scale / rng.standard_gamma(shape)
-    params[0] = prior.mean + offset * (count / weight) + math.sqrt(variance / weight) * rng.standard_normal()
+    params[0] = location + math.sqrt(variance / weight) * rng.standard_normal()
     params[1] = variance
     params[2] = -HALF_LOG_TWO_PI - 0.5 * math.log(variance)
 

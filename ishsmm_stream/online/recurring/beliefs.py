@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ishsmm_stream._jit import kernel
-from ishsmm_stream.online.recurring.chains import LOG_EVIDENCE, RETIRED, TIME, Chains
+from ishsmm_stream.online.recurring.chains import TIME, Chains
 
 
 @kernel
@@ -54,6 +54,13 @@ def _grouped(numbers: np.ndarray, log_weight: np.ndarray) -> tuple[np.ndarray, n
     return found[:count], masses[:count]
 
 
+def _heaviest_of(numbers: np.ndarray, log_weight: np.ndarray) -> tuple[int, float]:
+    """Return the number that most chains have, by weight, and that weight."""
+    found, masses = _grouped(numbers, log_weight)
+    number, mass = heaviest(found, masses, len(found))
+    return int(number), float(mass)
+
+
 class CurrentState(NamedTuple):
     """The state that most chains, by weight, are in."""
 
@@ -67,15 +74,10 @@ def current_state(chains: Chains) -> CurrentState:
     """The state now; segments of one state in a row count as one."""
     size = len(chains.log_weight)
     uids = chains.uid[np.arange(size), chains.state]
-    uid, probability = heaviest(*_with_count(_grouped(uids, chains.log_weight)))
+    uid, probability = _heaviest_of(uids, chains.log_weight)
     log_weight = np.where(uids == uid, chains.log_weight, -math.inf)
-    since, _ = heaviest(*_with_count(_grouped(chains.run_start, log_weight)))
-    heaviest_chain = int(np.argmax(log_weight))
-    return CurrentState(int(uid), float(probability), int(since), _visits(chains, heaviest_chain))
-
-
-def _with_count(grouped: tuple[np.ndarray, np.ndarray]) -> tuple[np.ndarray, np.ndarray, int]:
-    return grouped[0], grouped[1], len(grouped[0])
+    since, _ = _heaviest_of(chains.run_start, log_weight)
+    return CurrentState(uid, probability, since, _visits(chains, int(np.argmax(log_weight))))
 
 
 def _visits(chains: Chains, i: int) -> int:
@@ -98,16 +100,6 @@ def run_starts(chains: Chains) -> tuple[np.ndarray, np.ndarray]:
     return _grouped(chains.run_start, chains.log_weight)
 
 
-def uid_at(chains: Chains, back: int) -> int:
-    """The state ``back`` observations before the last one: the uid of most weight."""
-    recent = chains.recent_uid.shape[1]
-    if not 0 <= back < min(recent, int(chains.clock[TIME])):
-        raise ValueError(f"back must lie between 0 and {min(recent, int(chains.clock[TIME])) - 1}, got {back!r}")
-    column = (int(chains.clock[TIME]) - 1 - back) % recent
-    uid, _ = heaviest(*_with_count(_grouped(chains.recent_uid[:, column], chains.log_weight)))
-    return int(uid)
-
-
 def change_probability(chains: Chains, lag: int) -> np.ndarray:
     """P(a change at t | y) for the last ``lag`` observations (fewer at the start), the last one last; 1 at index 0."""
     time, recent = int(chains.clock[TIME]), chains.recent_uid.shape[1]
@@ -120,14 +112,4 @@ def change_probability(chains: Chains, lag: int) -> np.ndarray:
 
 def number_of_states(chains: Chains) -> int:
     """The most probable number of states visited so far."""
-    return int(heaviest(*_with_count(_grouped(chains.count, chains.log_weight)))[0])
-
-
-def log_evidence(chains: Chains) -> float:
-    """ln of an unbiased estimate of p(y so far)."""
-    return float(chains.sums[LOG_EVIDENCE])
-
-
-def retired_mass(chains: Chains) -> float:
-    """The predicted probability of a next visit, summed over the states that were retired for want of room."""
-    return float(chains.sums[RETIRED])
+    return _heaviest_of(chains.count, chains.log_weight)[0]

@@ -22,7 +22,7 @@ import numpy as np
 from ishsmm_stream import _checks
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.batch.weights import HYPERPARAMETERS, Rules, make_rules
-from ishsmm_stream.model import emissions as emission_families
+from ishsmm_stream.model import catalogue
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model
@@ -235,7 +235,7 @@ def check_arrays(plan: Plan, chains: Chains, arrays: dict[str, np.ndarray]) -> i
     emission, duration, settings, _ = plan
     check(arrays, {"clock": Field(WHOLE, (4,), 0, LARGEST_COUNT)})
     time, _, folded, side = arrays["clock"].tolist()
-    is_cut = not isinstance(emission, (emission_families.Poisson, emission_families.Categorical))
+    is_cut = not catalogue.entry_of(emission).counts
     check(arrays, _fields(chains, time, is_cut))
     moves = time // settings.move_every if settings.move_every else 0
     moved_until = max(0, moves * settings.move_every - settings.lag)
@@ -271,12 +271,6 @@ def check_arrays(plan: Plan, chains: Chains, arrays: dict[str, np.ndarray]) -> i
 # Making chains
 
 
-def history_of(emission: Any) -> int:
-    """How many earlier rows of y an emission family looks back at."""
-    members = getattr(emission, "families", ())
-    return max([int(getattr(emission, "order", 0)), *(history_of(member) for member in members)])
-
-
 def make_plan(model: Model, *, lag: int = 64, max_states: int = 32, move_every: int = 0) -> Plan:
     """The fixed part of a run; ValueError for models that these chains cannot follow."""
     _checks.whole("lag", lag, at_least=1)
@@ -288,7 +282,7 @@ def make_plan(model: Model, *, lag: int = 64, max_states: int = 32, move_every: 
             f"{type(model.emission).__name__} with a trend inside segments can only be used where no state returns "
             f"(ilr), got model {model.name!r}"
         )
-    settings = Settings(step_rules, lag, move_every, history_of(model.emission))
+    settings = Settings(step_rules, lag, move_every, emissions.look_back(model.emission))
     return Plan(model.emission, model.duration, settings, make_rules(model, _MOVE_SLOTS * max_states))
 
 

@@ -1,4 +1,4 @@
-"""The engine of models whose states return: weighted chains behind the interface that the detector speaks."""
+"""The recurring engine, for models whose states return: weighted chains."""
 
 from __future__ import annotations
 
@@ -10,44 +10,37 @@ from ishsmm_stream._special import draw_index
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model
-from ishsmm_stream.online import alarms, rarity
-from ishsmm_stream.online.alarms import AlarmPolicy, Watch
+from ishsmm_stream.online import alarms, intake, rarity
+from ishsmm_stream.online.alarms import AlarmPolicy, AlarmState
+from ishsmm_stream.online.change_points import LEAST_PROBABILITY, describe_change
+from ishsmm_stream.online.engine import BatchResult, StartPosterior
+from ishsmm_stream.online.intake import Batch
 from ishsmm_stream.online.recurring import beliefs
 from ishsmm_stream.online.recurring.chains import (
     CACHES,
+    LOG_EVIDENCE,
+    RETIRED,
     TIME,
     Chains,
     check_arrays,
     make_chains,
     make_plan,
-    state_bytes,
 )
 from ishsmm_stream.online.recurring.particle_filter import advance
 from ishsmm_stream.online.recurring.transitions import fill_log_row
-from ishsmm_stream.online.renewal import smoothing
 from ishsmm_stream.online.results import ChangePoint, StateEstimate
-from ishsmm_stream.online.start_posterior import StartPosterior
-from ishsmm_stream.online.validation import LARGEST_STATE, WHOLE, Field, check, refuse_others, require
+from ishsmm_stream.online.validation import WHOLE, Field, check, refuse_others, require
 
-# Change points are settled, where they are due, once in so many observations.
+# Change points that are due are settled once in so many observations.
 SETTLE_EVERY = 16
 _MOST_PATHS = 500  # of a forecast: each is simulated step by step
 
 
-def check_size(
-    model: Model, arrays: dict[str, np.ndarray] | None, *, size: int, lag: int, max_states: int, move_every: int
-) -> None:
-    """Raise SnapshotError unless an engine with these settings fits the arrays of a snapshot, and into memory."""
-    if arrays is not None:
-        recent = lag + move_every + 1
-        require(arrays["recent_uid"].shape == (size, recent), "chains and lag are those of the settings")
-    needed = state_bytes(model, size=size, lag=lag, max_states=max_states, move_every=move_every)
-    needed += rarity.tracker_bytes(emissions.channels(model.emission))
-    require(needed <= LARGEST_STATE, f"its settings ask for {needed} bytes, at most {LARGEST_STATE} are made")
+class RecurringEngine:
+    """The engine of models whose states return: N weighted chains and what they say together."""
 
-
-class Recurring:
-    """N weighted chains and what they say together."""
+    batch_key = None  # every engine is served alone
+    slot_number = 0
 
     def __init__(self, model: Model, *, chains: int, lag: int, max_states: int, move_every: int, seed: int) -> None:
         self.emission = model.emission
@@ -59,25 +52,35 @@ class Recurring:
         self.tracker = rarity.make_tracker(emissions.channels(model.emission))
         self.considered = np.zeros(1, dtype=np.int64)  # change points up to here have been settled or passed over
 
-    def extend(
-        self, y: np.ndarray, is_still: np.ndarray, first: int, policy: AlarmPolicy, watch: Watch, stops: bool = False
-    ) -> tuple[np.ndarray, np.ndarray, int]:
-        """Take rows from ``first`` on in (those before it are only looked back at), where it ``stops`` only up to the
-        first that causes an event; returns events, settled rows and the next row. Streams that stand still are
-        followed like any other: known states need no telling."""
-        events = np.empty((alarms.MOST_EVENTS * (len(y) - first), alarms.EVENT_NUMBERS))
+    def begin(self, first_rows: np.ndarray) -> None:
+        """Nothing has to be known before the first rows."""
+
+    def extend(self, batch: Batch, policy: AlarmPolicy, stops: bool) -> BatchResult:
+        """Take the readings of this engine in, see ``Engine``.
+
+        Readings that repeat count like any others: states that are known are not explained away.
+        """
+        repeats = intake.to_all_rows(batch)
+        state = AlarmState(batch.ints[0], batch.floats[0])
+        first, last = int(batch.firsts[0]), len(batch.rows)
+        events = np.empty((alarms.MOST_EVENTS * (last - first), alarms.EVENT_NUMBERS))
         settled: list[list[float]] = []
         written = 0
-        while first < len(y):
-            last = min(len(y), first + self.settle_every - self.time % self.settle_every)
+        while first < last and not (stops and written > 0):
+            end = min(last, first + self.settle_every - self.time % self.settle_every)
             written, first = advance(
-                self.plan, self.chains, y, first, last, policy, watch, self.tracker, events, written, stops
+                self.plan, self.chains, batch.rows, first, end, policy, state, self.tracker, events, written, stops
             )
             if self.time % self.settle_every == 0:
                 settled += self._settle()
-            if stops and written > 0:
-                break
-        return events[:written], np.reshape(settled, (-1, 4)), first
+        readings, complete, event_ends, settled_ends = np.array([[0], [0], [written], [len(settled)]])
+        rows = np.reshape(settled, (-1, 4)).astype(np.float64)
+        result = BatchResult(readings, complete, event_ends, settled_ends, events, rows)
+        intake.record_taken(batch, 0, repeats, first, result)
+        return result
+
+    def forget_answers(self) -> None:
+        """Nothing is computed ahead of questions."""
 
     @property
     def time(self) -> int:
@@ -86,37 +89,37 @@ class Recurring:
 
     @property
     def log_evidence(self) -> float:
-        """ln of an unbiased estimate of p(y so far)."""
-        return beliefs.log_evidence(self.chains)
+        """The logarithm of an unbiased estimate of p(y so far)."""
+        return float(self.chains.sums[LOG_EVIDENCE])
 
     @property
     def discarded(self) -> float:
-        """Predicted probability of a return, added up over the states that were retired for want of room."""
-        return beliefs.retired_mass(self.chains)
+        """Predicted probability of a return, added up over the states that were retired to make room."""
+        return float(self.chains.sums[RETIRED])
 
     @property
     def effective_sample_size(self) -> float:
-        """1 / the sum of the squared weights."""
+        """Effective number of particles: 1 / the sum of the squared weights."""
         weights = np.exp(self.chains.log_weight)
         return float(weights.sum() ** 2 / (weights**2).sum())
 
     def n_states(self, change_points: int) -> int:
-        """The most probable number of states so far."""
+        """Return the most probable number of states so far."""
         return beliefs.number_of_states(self.chains)
 
     def starts(self) -> StartPosterior:
-        """Where the current segment may have begun."""
+        """Return where the current segment may have begun."""
         starts, weights = beliefs.run_starts(self.chains)
         return StartPosterior(starts.tolist(), (weights / weights.sum()).tolist())
 
     def change_probability(self) -> np.ndarray:
-        """P(a change at t | y) over the lag, oldest first."""
+        """Return P(a change at t | y) over the lag, oldest first."""
         return np.minimum(beliefs.change_probability(self.chains, self.lag), 1.0)
 
     # Change points
 
     def _path(self) -> np.ndarray:
-        """Where the heaviest chain changes state within the lag."""
+        """Return where the heaviest chain changes state within the lag."""
         chain = int(np.argmax(self.chains.log_weight))
         recent = self.chains.recent_uid.shape[1]
         times = np.arange(max(1, self.time - self.lag), self.time)
@@ -130,36 +133,36 @@ class Recurring:
             return []
         probability = self.change_probability()
         first = self.time - len(probability)
-        return [(int(path[i]), *smoothing.describe_change(probability, first, path, i)) for i in wanted]
+        return [(int(path[i]), *describe_change(probability, first, path, i)) for i in wanted]
 
     def _settle(self) -> list[list[float]]:
         """Freeze the change points that are about to leave the lag."""
         horizon = self.time - 1 - (self.lag - self.lag // 4)
         found = self._described(int(self.considered[0]), horizon)
         if found:
-            self.considered[0] = max(found[-1][0], found[-1][3])  # should its place still move, it is the same change
-        return [list(row) for row in found if row[1] >= smoothing.LEAST_PROBABILITY]
+            self.considered[0] = max(found[-1][0], found[-1][3])  # if its index still moves, it is the same change
+        return [list(row) for row in found if row[1] >= LEAST_PROBABILITY]
 
     def open_change_points(self) -> list[ChangePoint]:
-        """The change points of the heaviest chain that are not settled yet."""
+        """Return the change points of the heaviest chain that are not settled yet."""
         found = self._described(int(self.considered[0]), self.time)
         return [
             ChangePoint(index, float(total), int(low), int(high))
             for index, total, low, high in found
-            if total >= smoothing.LEAST_PROBABILITY
+            if total >= LEAST_PROBABILITY
         ]
 
     # The state and the future
 
     def state(self, change_points: list[ChangePoint], make_rng: Callable[[], np.random.Generator]) -> StateEstimate:
-        """The state of most weight, the same id whenever it returns."""
+        """Return the state of most weight; it has the same id whenever it returns."""
         now = beliefs.current_state(self.chains)
         stats, _ = beliefs.state_stats(self.chains, now.uid)
         parameters = emissions.median_parameters(self.emission, stats, make_rng())
         return StateEstimate(now.uid, now.since, now.probability, parameters, now.visits)
 
     def simulate(self, steps: int, draws: int, recent: np.ndarray, rng: np.random.Generator) -> np.ndarray:
-        """(draws, steps, channels) continuations of the stream, at most 500 of them."""
+        """Return continuations of the stream (draws, steps, channels), at most 500 of them."""
         draws = min(draws, _MOST_PATHS)
         weights = np.exp(self.chains.log_weight)
         paths = np.empty((draws, steps, recent.shape[1]))
@@ -183,7 +186,7 @@ class Recurring:
             left -= 1
 
     def _draw_segment(self, chain: int, state: int, elapsed: int, rng: np.random.Generator) -> tuple[np.ndarray, int]:
-        """Parameters of a state, a new one if it is not known, and how many observations its segment has left."""
+        """Draw the parameters of a state, of a new one if it is not known, and how long its segment still lasts."""
         chains = self.chains
         theta = np.empty(emissions.params_size(self.emission))
         lam = np.empty(durations.params_size(self.duration))
@@ -200,7 +203,7 @@ class Recurring:
         return theta, int(durations.draw_beyond(self.duration, lam, elapsed - 1, rng)) + 1 - elapsed
 
     def _draw_next(self, chain: int, state: int, count: int, rng: np.random.Generator) -> int:
-        """The state after ``state``; ``count`` stands for a new one, from which any state may follow."""
+        """Draw the state after ``state``; ``count`` stands for a new one, from which any state may follow."""
         chains = self.chains
         log_row = np.full(chains.log_row.shape[1], -np.inf)
         if state >= count:
@@ -215,7 +218,7 @@ class Recurring:
     # Snapshots
 
     def arrays(self) -> dict[str, np.ndarray]:
-        """Everything that the next observation depends on, by name."""
+        """Return everything that the next observation depends on, by name."""
         kept = {name: array for name, array in self.chains._asdict().items() if name not in CACHES}
         return {"considered": self.considered, **kept}
 

@@ -36,7 +36,7 @@ from ishsmm_stream.online.recurring.transitions import fill_log_row
 _STAY = -1
 
 
-class Work(NamedTuple):
+class FilterScratch(NamedTuple):
     """Work space of ``extend``."""
 
     # continuations
@@ -47,7 +47,7 @@ class Work(NamedTuple):
     # those that survive
     chosen: np.ndarray
     kept: np.ndarray  # new weight
-    place: np.ndarray  # the chain's slot that it gets
+    slot: np.ndarray  # the chain's slot that it gets
     is_continued: np.ndarray  # (N,) whether one of the chain's continuations has its slot
     # entries of the pool
     evaluated: np.ndarray  # the observation at which it was last evaluated,
@@ -57,22 +57,20 @@ class Work(NamedTuple):
     # the posterior of the current segment's start
     starts: np.ndarray
     masses: np.ndarray
-    unknown: np.ndarray  # levels and noises, which these chains do not say
-    nobody: np.ndarray  # nor which start came before
     stream: np.ndarray  # random numbers
 
 
-def make_work(size: int, states: int, pool: int) -> Work:
-    """Work space. Plain Python; memory that is not touched costs nothing."""
+def make_scratch(size: int, states: int, pool: int) -> FilterScratch:
+    """Make work space. Plain Python; memory that is not touched costs nothing."""
     most = size * (states + 2)
-    return Work(
+    return FilterScratch(
         parent=np.empty(most, dtype=np.int64),
         target=np.empty(most, dtype=np.int64),
         weight=np.empty(most),
         order=np.empty(most, dtype=np.int64),
         chosen=np.empty(size, dtype=np.int64),
         kept=np.empty(size),
-        place=np.empty(size, dtype=np.int64),
+        slot=np.empty(size, dtype=np.int64),
         is_continued=np.empty(size, dtype=np.bool_),
         evaluated=np.full(pool, -1, dtype=np.int64),
         log_predictive=np.empty(pool),
@@ -80,8 +78,6 @@ def make_work(size: int, states: int, pool: int) -> Work:
         successor=np.empty(pool, dtype=np.int64),
         starts=np.empty(size, dtype=np.int64),
         masses=np.empty(size),
-        unknown=np.full(size, np.nan),
-        nobody=np.full(size, -1, dtype=np.int64),
         stream=np.zeros(4, dtype=np.int64),
     )
 
@@ -119,14 +115,14 @@ def _extended(emission, pool, numbers, clock, evaluated, extended, successor, en
 
 
 @kernel
-def _list_continuations(emission, duration, settings, chains, work, y, row, t):
+def _list_continuations(emission, duration, settings, chains, scratch, y, row, t):
     """Write every chain's continuations and the logarithms of their weights; returns their number and the largest."""
     log_weight, count, state, log_row, stats_at = (
         chains.log_weight, chains.count, chains.state, chains.log_row, chains.stats_at,
     )  # fmt: skip
-    pool, numbers, evaluated, log_predictive = chains.pool, chains.prepared, work.evaluated, work.log_predictive
+    pool, numbers, evaluated, log_predictive = chains.pool, chains.prepared, scratch.evaluated, scratch.log_predictive
     keys, logs = chains.hazard_keys, chains.hazard_logs
-    parent, target, weight = work.parent, work.target, work.weight
+    parent, target, weight = scratch.parent, scratch.target, scratch.weight
     most_states, recent = stats_at.shape[1], chains.recent_uid.shape[1]
     n = 0
     top = -np.inf
@@ -158,19 +154,19 @@ def _list_continuations(emission, duration, settings, chains, work, y, row, t):
 
 
 @kernel
-def _choose_places(parent, chosen, taken, place, is_continued):
+def _choose_slots(parent, chosen, taken, slot, is_continued):
     """A slot for every chosen continuation: its parent's for the first of each parent, a free one for the others."""
     is_continued[:] = False
     for n in range(taken):
         i = parent[chosen[n]]
-        place[n] = -1 if is_continued[i] else i
+        slot[n] = -1 if is_continued[i] else i
         is_continued[i] = True
     free = 0
     for n in range(taken):
-        if place[n] < 0:
+        if slot[n] < 0:
             while is_continued[free]:
                 free += 1
-            place[n] = free
+            slot[n] = free
             free += 1
 
 
@@ -204,29 +200,29 @@ def _copy_chain(chains, to, source):
 
 
 @kernel
-def _replace_chains(duration, settings, chains, work, continuations, t):
+def _replace_chains(duration, settings, chains, scratch, continuations, t):
     """Resample the continuations and make them the chains."""
     size = chains.log_weight.shape[0]
-    counter_random.key(work.stream, chains.seed, t, 0, counter_random.RESAMPLING)
-    taken = resample(work.stream, work.weight, continuations, size, work.order, work.chosen, work.kept)
-    _choose_places(work.parent, work.chosen, taken, work.place, work.is_continued)
+    counter_random.key(scratch.stream, chains.seed, t, 0, counter_random.RESAMPLING)
+    taken = resample(scratch.stream, scratch.weight, continuations, size, scratch.order, scratch.chosen, scratch.kept)
+    _choose_slots(scratch.parent, scratch.chosen, taken, scratch.slot, scratch.is_continued)
     total = 0.0
     for n in range(taken):
-        total += work.kept[n]
+        total += scratch.kept[n]
     for n in range(taken):  # all copies before any chain changes
-        i = work.parent[work.chosen[n]]
-        if work.place[n] != i:
-            _copy_chain(chains, work.place[n], i)
+        i = scratch.parent[scratch.chosen[n]]
+        if scratch.slot[n] != i:
+            _copy_chain(chains, scratch.slot[n], i)
     chains.log_weight[:] = -np.inf
     for n in range(taken):
-        chains.log_weight[work.place[n]] = math.log(work.kept[n] / total)
-        i, k = work.place[n], work.target[work.chosen[n]]
+        chains.log_weight[scratch.slot[n]] = math.log(scratch.kept[n] / total)
+        i, k = scratch.slot[n], scratch.target[scratch.chosen[n]]
         if k == _STAY:
             continue
         s = chains.state[i]
         durations.add(duration, chains.dwells[i, s], t - chains.start[i] - 1)
         if k == chains.uid.shape[1]:
-            k = give_birth(work.stream, duration, settings, chains, i, t)
+            k = give_birth(scratch.stream, duration, settings, chains, i, t)
         chains.counts[i, s + 1, k] += 1
         if k != s:
             chains.run_start[i] = t
@@ -239,11 +235,11 @@ def _replace_chains(duration, settings, chains, work, continuations, t):
 
 
 @kernel
-def _begin(duration, settings, chains, work, t):
+def _begin(duration, settings, chains, scratch, t):
     """The first observation: every chain has one state, new."""
-    chains.sums[LOG_EVIDENCE] = work.log_predictive[EMPTY]
+    chains.sums[LOG_EVIDENCE] = scratch.log_predictive[EMPTY]
     for i in range(chains.log_weight.shape[0]):
-        chains.state[i] = give_birth(work.stream, duration, settings, chains, i, t)
+        chains.state[i] = give_birth(scratch.stream, duration, settings, chains, i, t)
         chains.counts[i, 0, chains.state[i]] = 1
         fill_log_row(
             settings.step_rules, chains.hyper[i], chains.log_g[i], chains.tail[i], chains.counts[i], chains.state[i],
@@ -262,7 +258,7 @@ def _to_weights(weight, continuations, top):
 
 
 @kernel
-def _observe(emission, chains, work, y, row, t):
+def _observe(emission, chains, scratch, y, row, t):
     """Take y_t into the statistics of every chain's current state, and the step into the recent past."""
     pool, numbers, clock = chains.pool, chains.prepared, chains.clock
     column = t % chains.recent_uid.shape[1]
@@ -270,8 +266,8 @@ def _observe(emission, chains, work, y, row, t):
         if chains.log_weight[i] > -np.inf:
             k = chains.state[i]
             chains.stats_at[i, k] = _extended(
-                emission, pool, numbers, clock, work.evaluated, work.extended, work.successor, chains.stats_at[i, k],
-                y, row, t,
+                emission, pool, numbers, clock, scratch.evaluated, scratch.extended, scratch.successor,
+                chains.stats_at[i, k], y, row, t,
             )  # fmt: skip
             chains.last_seen[i, k] = t
             chains.recent_uid[i, column] = chains.uid[i, k]
@@ -283,15 +279,18 @@ def _observe(emission, chains, work, y, row, t):
 
 
 @kernel
-def _tell(chains, work, y, row, t, policy, watch, tracker, events, written):
-    """Apply the policy to the posterior of the current segment's start, and to how unusual the reading is."""
+def _judge(chains, scratch, y, row, t, policy, alarm_state, tracker, events, written):
+    """Apply the policy to the posterior of the current segment's start, and to how unusual the reading is.
+
+    Chains do not know levels, nor which start came before.
+    """
     column = t % chains.recent_uid.shape[1]
-    count = gather(chains.recent_uid[:, column], chains.log_weight, work.starts, work.masses)
-    uid, _ = heaviest(work.starts, work.masses, count)
-    count = gather(chains.run_start, chains.log_weight, work.starts, work.masses)
+    count = gather(chains.recent_uid[:, column], chains.log_weight, scratch.starts, scratch.masses)
+    uid, _ = heaviest(scratch.starts, scratch.masses, count)
+    count = gather(chains.run_start, chains.log_weight, scratch.starts, scratch.masses)
     before = written
-    written = alarms.follow(
-        policy, watch, t, work.starts, work.masses, work.nobody, work.unknown, work.unknown, count, uid, events, written
+    written = alarms.apply_policy(
+        policy, alarm_state, t, scratch.starts, scratch.masses, None, None, None, count, uid, events, written
     )
     change, index = alarms.announced(events, before, written)
     period = episodes.note_changes(tracker, np.nan, events, before, written)
@@ -299,7 +298,9 @@ def _tell(chains, work, y, row, t, policy, watch, tracker, events, written):
 
 
 @kernel
-def extend(emission, duration, settings, chains, work, y, first, last, policy, watch, tracker, stops, events, written):
+def extend(
+    emission, duration, settings, chains, scratch, y, first, last, policy, alarm_state, tracker, stops, events, written
+):
     """Take rows ``first`` to ``last - 1`` of ``y``, stopping after an observation at which a move is due, and where it
     ``stops`` after one that causes an event.
 
@@ -309,18 +310,18 @@ def extend(emission, duration, settings, chains, work, y, first, last, policy, w
     row = first
     while row < last:
         t = chains.clock[TIME]
-        _evaluate(emission, chains.pool, chains.prepared, work.evaluated, work.log_predictive, EMPTY, y, row, t)
+        _evaluate(emission, chains.pool, chains.prepared, scratch.evaluated, scratch.log_predictive, EMPTY, y, row, t)
         if t == 0:
-            _begin(duration, settings, chains, work, t)
+            _begin(duration, settings, chains, scratch, t)
         else:
-            continuations, top = _list_continuations(emission, duration, settings, chains, work, y, row, t)
-            total = _to_weights(work.weight, continuations, top)
+            continuations, top = _list_continuations(emission, duration, settings, chains, scratch, y, row, t)
+            total = _to_weights(scratch.weight, continuations, top)
             chains.sums[LOG_EVIDENCE] += top + math.log(total)
-            _replace_chains(duration, settings, chains, work, continuations, t)
-        _observe(emission, chains, work, y, row, t)
+            _replace_chains(duration, settings, chains, scratch, continuations, t)
+        _observe(emission, chains, scratch, y, row, t)
         if (t + 1) % AGREE_EVERY == 0:
             agree(chains.log_weight, chains.uid, chains.count, chains.first_seen, chains.recent_uid, t + 1)
-        written = _tell(chains, work, y, row, t, policy, watch, tracker, events, written)
+        written = _judge(chains, scratch, y, row, t, policy, alarm_state, tracker, events, written)
         chains.clock[TIME] = t + 1
         row += 1
         if (settings.move_every > 0 and (t + 1) % settings.move_every == 0) or (stops and written > 0):
@@ -338,7 +339,7 @@ def advance(
     first: int,
     last: int,
     policy: alarms.AlarmPolicy,
-    watch: alarms.Watch,
+    alarm_state: alarms.AlarmState,
     tracker: rarity.Tracker,
     events: np.ndarray,
     written: int = 0,
@@ -349,13 +350,13 @@ def advance(
     ``y``: (length, channels) float64, NaN where missing.
 
     ``events`` has room for ``alarms.MOST_EVENTS`` rows an observation. Rows before ``first`` are those that the
-    emission family looks back at (``chains.history_of``), as far as the stream has them.
+    emission family looks back at, as far as the stream has them.
     """
-    work = make_work(len(chains.log_weight), chains.uid.shape[1], len(chains.pool))
+    scratch = make_scratch(len(chains.log_weight), chains.uid.shape[1], len(chains.pool))
     while first < last:
         first, written = extend(
-            plan.emission, plan.duration, plan.settings, chains, work, y, first, last, policy, watch, tracker, stops,
-            events, written,
+            plan.emission, plan.duration, plan.settings, chains, scratch, y, first, last, policy, alarm_state, tracker,
+            stops, events, written,
         )  # fmt: skip
         if plan.settings.move_every > 0 and chains.clock[TIME] % plan.settings.move_every == 0:
             rejuvenate(plan, chains)

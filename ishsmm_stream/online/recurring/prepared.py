@@ -1,7 +1,7 @@
 """Predictions from statistics that stay the same for many observations: what does not depend on y is computed once.
 
-Of all the states that the chains know, an observation changes only the current ones. A family that has something to
-save registers itself; for the others the statistics themselves are used.
+Of all the states that the chains know, an observation changes only the current ones. The bodies here are the defaults,
+which use the statistics themselves; a family that has something to save registers its own.
 """
 
 from __future__ import annotations
@@ -10,61 +10,34 @@ import math
 
 import numpy as np
 
-from ishsmm_stream._jit import by_family, kernel
+from ishsmm_stream._jit import by_family_or_default, kernel
 from ishsmm_stream._special import LOG_PI
 from ishsmm_stream.model import emissions
 from ishsmm_stream.model.emissions import family
-
-_UNPREPARED = (
-    emissions.MultivariateNormal,
-    emissions.Poisson,
-    emissions.Categorical,
-    emissions.Autoregressive,
-    emissions.Mixed,
-)
+from ishsmm_stream.model.emissions.normal import posterior
 
 
-@by_family
+@by_family_or_default
 def prepared_size(prior):
-    """How many numbers ``prepare`` writes."""
+    """Return how many numbers ``prepare`` writes: at least 1, so that arrays are never empty."""
+    return 1
 
 
-@by_family
+@by_family_or_default
 def prepare(prior, stats, numbers):
     """Write into ``numbers`` what a prediction from ``stats`` needs."""
 
 
-@by_family
+@by_family_or_default
 def log_predictive(prior, stats, numbers, y, t):
-    """``family.log_predictive`` from statistics for which ``numbers`` were prepared."""
-
-
-@by_family
-def are_valid(prior, numbers):
-    """Whether each row of ``numbers`` can be what ``prepare`` wrote, or was not written yet. Plain Python."""
-
-
-def _anything(prior, numbers):
-    return True
-
-
-def _nothing_to_prepare(prior):
-    return 1  # so that arrays are never empty
-
-
-def _leave(prior, stats, numbers):
-    pass
-
-
-def _from_stats(prior, stats, numbers, y, t):
+    """Return ``family.log_predictive`` from statistics for which ``numbers`` were prepared."""
     return family.log_predictive(prior, stats, y, t)
 
 
-for _family in _UNPREPARED:
-    prepared_size.register(_family)(_nothing_to_prepare)
-    prepare.register(_family)(_leave)
-    log_predictive.register(_family)(_from_stats)
-    are_valid.register(_family)(_anything)
+@by_family_or_default
+def are_valid(prior, numbers):
+    """Return whether each row of ``numbers`` can be what ``prepare`` wrote, or was not written yet. Plain Python."""
+    return True
 
 
 # Normal: a Student-t, ln t(y) = constant - half ln(1 + inverse (y - location)^2)
@@ -93,13 +66,9 @@ def _normal_size(prior):
 
 @prepare.register(emissions.Normal)
 def _prepare_normal(prior, stats, numbers):
-    count, average, squares = stats[0], stats[1], stats[2]
-    weight = prior.mean_weight + count
-    offset = average - prior.mean
-    shape = prior.shape + 0.5 * count
-    scale = prior.scale + 0.5 * squares + 0.5 * prior.mean_weight * count * offset * offset / weight
+    weight, location, shape, scale = posterior(prior, stats)
     inverse = 0.5 * weight / (scale * (weight + 1.0))
-    numbers[0] = prior.mean + offset * (count / weight)
+    numbers[0] = location
     numbers[1] = inverse
     numbers[2] = shape + 0.5
     numbers[3] = _log_half_step(shape) + 0.5 * (math.log(inverse) - LOG_PI)

@@ -162,7 +162,7 @@ class AdaptiveMemory(NamedTuple):
     inherited: np.ndarray  # (3, families): pooled shape and scale and ended segments, as the next newborn takes them
     before: np.ndarray  # (2,): the level and the sum of squared jumps, as the next newborn takes them
     stream: np.ndarray  # (6,) numbers of the stream, see below
-    work: vectorised.Work
+    scratch: vectorised.VectorScratch
 
 
 # Observations seen, the last value that may be looked back at, values skipped since; the step of the lattice, the last
@@ -183,19 +183,19 @@ def _make_memory(emission, cap):
         inherited=np.zeros((3, families)),
         before=np.zeros(2),
         stream=stream,
-        work=vectorised.make_work(cap),
+        scratch=vectorised.make_scratch(cap),
     )
 
 
-@predictors.at.register(Adaptive)
-def _at(emission, memories, i):
+@predictors.slot_view.register(Adaptive)
+def _slot_view(emission, memories, slot):
     return AdaptiveMemory(
-        memories.table[i],
-        memories.common[i],
-        memories.inherited[i],
-        memories.before[i],
-        memories.stream[i],
-        vectorised.at(memories.work, i),
+        memories.table[slot],
+        memories.common[slot],
+        memories.inherited[slot],
+        memories.before[slot],
+        memories.stream[slot],
+        vectorised.slot_view(memories.scratch, slot),
     )
 
 
@@ -353,19 +353,19 @@ def _project(table, is_level, start, time, lag, value, count):
 
 
 @kernel
-def _student_density(table, work, count):
+def _student_density(table, scratch, count):
     """The Student t density of the residual: 2 ``SHAPE`` degrees of freedom."""
     residual, spread, shape = table[RESIDUAL], table[SPREAD], table[SHAPE]
-    scale, density, x = table[SCALE], table[DENSITY], work.x
+    scale, density, x = table[SCALE], table[DENSITY], scratch.x
     vectorised.gamma_ratio(shape, density, count)
     for i in range(count):
         wide = 2.0 * scale[i] * (1.0 + spread[i])
         density[i] /= math.sqrt(math.pi * wide)
         x[i] = min(1.0 + residual[i] * residual[i] / wide, 1e300)
-    vectorised.log_from_one(work, count)
+    vectorised.log_from_one(scratch, count)
     for i in range(count):
         x[i] *= -(shape[i] + 0.5)
-    vectorised.exp_below(work, count)
+    vectorised.exp_below(scratch, count)
     for i in range(count):
         density[i] *= x[i]
 
@@ -395,7 +395,7 @@ def _predict(emission, memory, y, row, count, likelihood):
     likelihood[:count] = 0.0
     for f in range(table.shape[0]):
         _project(table[f], _is_level(emission, f), start, memory.stream[TIME], memory.stream[LAST], value, count)
-        _student_density(table[f], memory.work, count)
+        _student_density(table[f], memory.scratch, count)
         density, share = table[f, DENSITY], table[f, SHARE]
         for i in range(count):
             likelihood[i] += share[i] * density[i]
@@ -420,12 +420,12 @@ def _take_back(root, moved, projected, count):
 
 
 @kernel
-def _regress(table, is_level, weight, work, count):
+def _regress(table, is_level, weight, scratch, count):
     """One step of recursive least squares in Potter's form, the reading counting with ``weight``: the covariance stays
     symmetric and positive whatever the rounding."""
     first, second, third = table[PROJECTED], table[PROJECTED + 1], table[PROJECTED + 2]
     spread, residual, shape, scale = table[SPREAD], table[RESIDUAL], table[SHAPE], table[SCALE]
-    gain, moved, shrinkage = work.x, work.n, table[DENSITY]
+    gain, moved, shrinkage = scratch.x, scratch.n, table[DENSITY]
     for i in range(count):
         kept = 1.0 / (1.0 + weight[i] * spread[i])
         gain[i] = weight[i] * kept
@@ -466,7 +466,7 @@ def _learn(emission, memory, y, row, count):
             _begin_at_first_reading(table, inlier, i)
         seen[i] += 1.0
     for f in range(table.shape[0]):
-        _regress(table[f], _is_level(emission, f), inlier, memory.work, count)
+        _regress(table[f], _is_level(emission, f), inlier, memory.scratch, count)
     _look_back_at(memory.stream, memory.stream[VALUE])
 
 

@@ -1,4 +1,4 @@
-"""Forecasts and parameters of the left-to-right engine, by simulation from the posterior.
+"""Forecasts and parameters of the renewal engine, by simulation from the posterior.
 
 Every path begins in a hypothesis drawn by its weight, draws what it does not know, and may change on the way.
 """
@@ -6,31 +6,31 @@ Every path begins in a hypothesis drawn by its weight, draws what it does not kn
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
-from ishsmm_stream._jit import by_family, kernel, owning_kernel
+from ishsmm_stream._jit import by_family_or_default, kernel, owning_kernel
 from ishsmm_stream._special import draw_index
-from ishsmm_stream.model.emissions import Normal, family
-from ishsmm_stream.online.renewal import adaptive, normal_predictor, predictors
+from ishsmm_stream.model.emissions import family
+from ishsmm_stream.online.renewal import adaptive, predictors
 from ishsmm_stream.online.renewal import hazard as hazards
 from ishsmm_stream.online.renewal.adaptive import Adaptive
-from ishsmm_stream.online.renewal.normal_predictor import NormalMemory
 from ishsmm_stream.online.renewal.run_length import COUNT, TIME
 
 
-@by_family
+@by_family_or_default
 def simulate_paths(emission, duration, hazard, filter, memory, recent, rng, paths):
     """Fill ``paths`` (draws, steps, channels) with continuations of the stream; ``recent``: its last rows."""
+    _simulate(emission, duration, hazard, filter, predictors.statistics(emission, memory), recent, rng, paths)
 
 
-@by_family
+@by_family_or_default
 def estimate(emission, memory, position, make_rng):
-    """The parameters of a hypothesis's segment, by name, in the units of what the engine is fed.
+    """Return the parameters of a hypothesis's segment, by name, in the units of what the engine is fed.
 
     ``make_rng``: makes the generator, which takes 20 us, for families that draw.
     """
+    return family.median_parameters(emission, predictors.statistics(emission, memory)[position], make_rng())
 
 
 @kernel
@@ -62,23 +62,6 @@ def _simulate(emission, duration, hazard, filter, stats, recent, rng, paths):
             family.simulate(emission, params, rng, y, earlier + step, age)
             age += 1
         paths[d] = y[earlier:]
-
-
-def _statistics(memory: Any) -> np.ndarray:
-    return normal_predictor.statistics(memory) if isinstance(memory, NormalMemory) else memory.stats
-
-
-def _simulate_conjugate(emission, duration, hazard, filter, memory, recent, rng, paths):
-    _simulate(emission, duration, hazard, filter, _statistics(memory), recent, rng, paths)
-
-
-def _estimate_conjugate(emission, memory, position, make_rng):
-    return family.median_parameters(emission, _statistics(memory)[position], make_rng())
-
-
-for _family in (*predictors.CONJUGATE, Normal):
-    simulate_paths.register(_family)(_simulate_conjugate)
-    estimate.register(_family)(_estimate_conjugate)
 
 
 @simulate_paths.register(Adaptive)

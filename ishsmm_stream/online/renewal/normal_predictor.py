@@ -26,19 +26,19 @@ class NormalMemory(NamedTuple):
 
     columns: np.ndarray  # (5, cap)
     ratios: np.ndarray  # entry n: Gamma(a + 1/2) / Gamma(a) at a = shape + n / 2
-    work: vectorised.Work
+    scratch: vectorised.VectorScratch
 
 
 @predictors.make_memory.register(Normal)
 def _make_memory(emission, cap):
     shapes = emission.shape + 0.5 * np.arange(_TABLE)
     ratios = np.array([math.exp(log_gamma(shape + 0.5) - log_gamma(shape)) for shape in shapes])
-    return NormalMemory(np.zeros((5, cap)), ratios, vectorised.make_work(cap))
+    return NormalMemory(np.zeros((5, cap)), ratios, vectorised.make_scratch(cap))
 
 
-@predictors.at.register(Normal)
-def _at(emission, memories, i):
-    return NormalMemory(memories.columns[i], memories.ratios[i], vectorised.at(memories.work, i))
+@predictors.slot_view.register(Normal)
+def _slot_view(emission, memories, slot):
+    return NormalMemory(memories.columns[slot], memories.ratios[slot], vectorised.slot_view(memories.scratch, slot))
 
 
 @predictors.open_first.register(Normal)
@@ -47,16 +47,11 @@ def _open(emission, memory, position):
     memory.columns[:_STATS, position] = 0.0
 
 
-@predictors.summarise.register(Normal)
-def _summarise(emission, memory, shares, total, count):
-    pass
-
-
 @kernel
-def _student(mean, mean_weight, shape, scale, columns, ratios, work, value, count, likelihood):
+def _student(mean, mean_weight, shape, scale, columns, ratios, scratch, value, count, likelihood):
     """likelihood <- p(value | hypothesis) / e^top; returns top."""
     counts, means, squares = columns[_COUNT], columns[_MEAN], columns[_SQUARES]
-    shapes, factors, x = columns[_SHAPE], columns[_RATIO], work.x
+    shapes, factors, x = columns[_SHAPE], columns[_RATIO], scratch.x
     for i in range(count):
         shapes[i] = shape + 0.5 * counts[i]
     vectorised.gamma_ratio(shapes, factors, count)
@@ -71,14 +66,14 @@ def _student(mean, mean_weight, shape, scale, columns, ratios, work, value, coun
         wide = 2.0 * spread * (weight + 1.0) / weight
         factors[i] /= math.sqrt(math.pi * wide)
         x[i] = min(1.0 + residual * residual / wide, 1e300)
-    vectorised.log_from_one(work, count)
+    vectorised.log_from_one(scratch, count)
     top = -np.inf
     for i in range(count):
         x[i] *= -(shapes[i] + 0.5)
         top = max(top, x[i])
     for i in range(count):
         x[i] -= top
-    vectorised.exp_below(work, count)
+    vectorised.exp_below(scratch, count)
     for i in range(count):
         likelihood[i] = factors[i] * x[i]
     return top
@@ -91,7 +86,7 @@ def _predict(emission, memory, y, row, count, likelihood):
         return 0.0
     return _student(
         emission.mean, emission.mean_weight, emission.shape, emission.scale, memory.columns, memory.ratios,
-        memory.work, y[row, 0], count, likelihood,
+        memory.scratch, y[row, 0], count, likelihood,
     )  # fmt: skip
 
 
@@ -145,6 +140,6 @@ def _memory_bytes(emission, cap):
     return 8 * (7 * cap + _TABLE)
 
 
-def statistics(memory: NormalMemory) -> np.ndarray:
-    """(cap, 3): the family's statistics of each hypothesis."""
+@predictors.statistics.register(Normal)
+def _statistics(emission, memory):
     return np.ascontiguousarray(memory.columns[:_STATS].T)

@@ -1,7 +1,7 @@
-"""Where the states of detectors lie: those of one kind side by side, so that one compiled call serves many of them.
+"""Memory for the states of many detectors, side by side, so that one compiled call serves many of them.
 
-A block has rooms, one a detector. Its arrays are those of one detector with a dimension more, the room, and what a
-detector works with are views of its room. A room is free again when its detector is gone.
+A pool has slabs, and a slab has slots, one for each detector. A slab's arrays are those of one detector with one more
+dimension, the slot. A detector works with views of its slot. A slot is free again when its detector is gone.
 """
 
 from __future__ import annotations
@@ -13,63 +13,49 @@ from typing import Any
 
 import numpy as np
 
-_LARGEST = 64  # rooms of a block; the first of a kind has one, each further one twice as many
+_LARGEST = 64  # slots of a slab; the first of a pool has one, each further one twice as many
 
 
-def _stacked(state: Any, rooms: int) -> Any:
-    """Arrays for so many states like this one."""
+def _mapped(function: Callable[..., Any], state: Any, *others: Any) -> Any:
+    """Apply a function to all arrays of a state: a NamedTuple of arrays, or of such NamedTuples."""
     if isinstance(state, np.ndarray):
-        return np.empty((rooms, *state.shape), state.dtype)
-    return type(state)(*(_stacked(part, rooms) for part in state))
+        return function(state, *others)
+    return type(state)(*(_mapped(function, *parts) for parts in zip(state, *others, strict=True)))
 
 
-def _view(arrays: Any, room: int) -> Any:
-    if isinstance(arrays, np.ndarray):
-        return arrays[room]
-    return type(arrays)(*(_view(part, room) for part in arrays))
+class Slab:
+    """Memory for several states like ``empty``."""
+
+    def __init__(self, empty: Any, slots: int) -> None:
+        self.arrays = _mapped(lambda array: np.empty((slots, *array.shape), array.dtype), empty)
+        self.free = list(range(slots))
 
 
-def _fill(state: Any, source: Any) -> None:
-    if isinstance(state, np.ndarray):
-        state[...] = source
-    else:
-        for part, other in zip(state, source, strict=True):
-            _fill(part, other)
+class Slot:
+    """One detector's part of a slab; all of its ``state`` is views."""
 
-
-class Block:
-    """Room for several states of one kind: ``arrays`` is a NamedTuple of arrays, or of such NamedTuples."""
-
-    def __init__(self, empty: Any, rooms: int) -> None:
-        self.arrays = _stacked(empty, rooms)
-        self.free = list(range(rooms))
-
-
-class Room:
-    """A place in a block with its ``state``, which is all views."""
-
-    def __init__(self, block: Block, number: int) -> None:
-        self.block = block
+    def __init__(self, slab: Slab, number: int) -> None:
+        self.slab = slab
         self.number = number
-        self.state = _view(block.arrays, number)
+        self.state = _mapped(lambda array: array[number], slab.arrays)
 
 
-class House:
-    """The blocks of one kind of state. ``make_empty`` makes a state that has seen nothing."""
+class Pool:
+    """The slabs of one kind of state. ``make_empty`` makes a state that has seen nothing."""
 
     def __init__(self, make_empty: Callable[[], Any]) -> None:
         self._empty = make_empty()
-        self._blocks: list[Block] = []
+        self._slabs: list[Slab] = []
         self._lock = threading.Lock()
 
-    def room(self, state: Any = None) -> Room:
-        """A free room with a copy of ``state`` in it, or with a state that has seen nothing."""
+    def take_slot(self, state: Any = None) -> Slot:
+        """Return a free slot with a copy of ``state`` in it, or with a state that has seen nothing."""
         with self._lock:
-            block = next((block for block in self._blocks if block.free), None)
-            if block is None:
-                block = Block(self._empty, min(_LARGEST, 2 ** len(self._blocks)))
-                self._blocks.append(block)
-            room = Room(block, block.free.pop())
-        weakref.finalize(room, block.free.append, room.number)
-        _fill(room.state, self._empty if state is None else state)
-        return room
+            slab = next((slab for slab in self._slabs if slab.free), None)
+            if slab is None:
+                slab = Slab(self._empty, min(_LARGEST, 2 ** len(self._slabs)))
+                self._slabs.append(slab)
+            slot = Slot(slab, slab.free.pop())
+        weakref.finalize(slot, slab.free.append, slot.number)
+        _mapped(np.copyto, slot.state, self._empty if state is None else state)
+        return slot

@@ -97,8 +97,8 @@ def _fields(
     }
 
 
-class Work(NamedTuple):
-    """Room for one step, one entry a hypothesis."""
+class StepScratch(NamedTuple):
+    """Work space of one step, one entry for each hypothesis."""
 
     newborn: np.ndarray  # (grid,)
     shares: np.ndarray
@@ -130,26 +130,26 @@ def make_run_length(grid: int, cap: int, lag: int, parents: int) -> RunLength:
 
 
 @kernel
-def at(filters, i):
-    """The filter in room ``i`` of a block."""
+def slot_view(filters, slot):
+    """Return the filter in a slot of a slab."""
     return RunLength(
-        filters.clock[i],
-        filters.amounts[i],
-        filters.start[i],
-        filters.order[i],
-        filters.weight[i],
-        filters.mass[i],
-        filters.slot[i],
-        filters.slot_start[i],
-        filters.slot_birth[i],
-        filters.slot_parent[i],
-        filters.slot_before[i],
-        filters.slot_log[i],
-        filters.record_slot[i],
-        filters.record_reference[i],
-        filters.parent_count[i],
-        filters.parent_slot[i],
-        filters.parent_share[i],
+        filters.clock[slot],
+        filters.amounts[slot],
+        filters.start[slot],
+        filters.order[slot],
+        filters.weight[slot],
+        filters.mass[slot],
+        filters.slot[slot],
+        filters.slot_start[slot],
+        filters.slot_birth[slot],
+        filters.slot_parent[slot],
+        filters.slot_before[slot],
+        filters.slot_log[slot],
+        filters.record_slot[slot],
+        filters.record_reference[slot],
+        filters.parent_count[slot],
+        filters.parent_slot[slot],
+        filters.parent_share[slot],
     )
 
 
@@ -334,11 +334,13 @@ def _lift_logs(filter):
 
 
 @inlined_kernel
-def _give_birth(emission, duration, hazard, filter, memory, t, least_share, is_still, work):
-    """Age every hypothesis by one observation and instantiate the one that starts at ``t``; where the stream stands
-    still nobody ages and what starts has no mass."""
+def _give_birth(emission, duration, hazard, filter, memory, t, least_share, is_frozen, scratch):
+    """Age every hypothesis by one observation and instantiate the one that starts at ``t``.
+
+    While readings are frozen, hazards do not apply and new starts get zero mass.
+    """
     grid = filter.mass.shape[1]
-    newborn, shares = work.newborn, work.shares
+    newborn, shares = scratch.newborn, scratch.shares
     if filter.clock[SLOTS_USED] == filter.slot_start.shape[0]:
         _free_slots(filter)
     if t > 0 and t % LIFT_EVERY == 0:
@@ -358,7 +360,7 @@ def _give_birth(emission, duration, hazard, filter, memory, t, least_share, is_s
         return
     shares[:count] = 0.0
     reference = 0
-    if is_still:
+    if is_frozen:
         newborn[:] = 0.0
     elif hazard.learned:
         _age_by_learned_hazard(hazard, t, filter.start, filter.mass, filter.weight, count, newborn)
@@ -441,12 +443,12 @@ def _note_gap(filter, y, row):
 
 
 @inlined_kernel
-def advance(emission, duration, hazard, filter, memory, y, row, is_still, least_share, work):
-    """Take observation ``row`` of ``y`` in; where it ``is_still`` time passes and nothing else happens."""
-    _give_birth(emission, duration, hazard, filter, memory, filter.clock[TIME], least_share, is_still, work)
-    if not is_still:
-        log_top = predictors.predict(emission, memory, y, row, filter.clock[COUNT], work.likelihood)
-        _weigh(filter, work.likelihood, log_top)
+def advance(emission, duration, hazard, filter, memory, y, row, is_frozen, least_share, scratch):
+    """Take observation ``row`` of ``y`` in. If it ``is_frozen``, time passes and nothing is learned."""
+    _give_birth(emission, duration, hazard, filter, memory, filter.clock[TIME], least_share, is_frozen, scratch)
+    if not is_frozen:
+        log_top = predictors.predict(emission, memory, y, row, filter.clock[COUNT], scratch.likelihood)
+        _weigh(filter, scratch.likelihood, log_top)
         predictors.learn(emission, memory, y, row, filter.clock[COUNT])
     _note_gap(filter, y, row)
     filter.clock[TIME] += 1

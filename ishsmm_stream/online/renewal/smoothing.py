@@ -1,19 +1,17 @@
 """What the run-length filter knows about the past: change probabilities over the lag, the most probable path, and the
-change points that people are told."""
+change points on it."""
 
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
 
 import numpy as np
 
 from ishsmm_stream._jit import kernel, owning_kernel
+from ishsmm_stream.online.change_points import LEAST_PROBABILITY, describe_change, write_change
 from ishsmm_stream.online.renewal.hazard import risks_survived
 from ishsmm_stream.online.renewal.run_length import CONSIDERED, COUNT, GAP_BEGAN, GAP_ENDED, NOBODY, TIME, may_reach
-from ishsmm_stream.online.results import ChangePoint
 
-LEAST_PROBABILITY = 0.5  # of a change point that is listed
 LEAST_PROBABILITY_LATE = 0.99  # of one that is listed although it lies before the lag
 
 
@@ -112,68 +110,6 @@ def most_probable_path(filter):
 
 
 @owning_kernel
-def describe_change(probability, first, path, i):
-    """(probability, low, high) of the change at path[i]: the sum over its basin, at most 1, and the 5% and 95%
-    quantiles of the unit of mass nearest to it. ``probability[j]`` belongs to observation ``first + j``.
-
-    The basin holds the indices that are nearer to this change than to another one, ties to the earlier.
-    """
-    index = path[i]
-    last_index = first + probability.shape[0] - 1
-    low = max(first, 1)
-    if i > 0 and path[i - 1] > 0:  # the stream's beginning is no change
-        low = max(low, (path[i - 1] + index) // 2 + 1)
-    high = last_index
-    if i + 1 < path.shape[0]:
-        high = min(high, (index + path[i + 1]) // 2)
-    taken = np.zeros(high - low + 1)
-    total = 0.0
-    for distance in range(high - low + 1):
-        for side in range(2):
-            t = index - distance if side == 0 else index + distance
-            if low <= t <= high and (side == 0 or distance > 0):
-                share = min(probability[t - first], 1.0 - total)
-                taken[t - low] = share
-                total += share
-    five, ninety_five = index, index
-    running = 0.0
-    seen_low, seen_high = False, False
-    for j in range(taken.shape[0]):
-        running += taken[j]
-        if not seen_low and taken[j] > 0.0 and running >= 0.05 * total:
-            five, seen_low = low + j, True
-        if not seen_high and taken[j] > 0.0 and running >= 0.95 * total:
-            ninety_five, seen_high = low + j, True
-    return total, five, ninety_five
-
-
-class ChangeColumns(NamedTuple):
-    """Columns of a change point in a buffer."""
-
-    index: int  # type: ignore[assignment]
-    probability: int
-    low: int
-    high: int
-
-
-CHANGE = ChangeColumns(0, 1, 2, 3)
-
-
-def change_point(row: np.ndarray) -> ChangePoint:
-    """The change point that a buffer's row holds."""
-    index, probability, low, high = row.tolist()
-    return ChangePoint(int(index), probability, int(low), int(high))
-
-
-@kernel
-def _write_change(changes, row, index, probability, low, high):
-    changes[row, CHANGE.index] = index
-    changes[row, CHANGE.probability] = probability
-    changes[row, CHANGE.low] = low
-    changes[row, CHANGE.high] = high
-
-
-@owning_kernel
 def open_changes(hazard, filter, path, changes):
     """Write the change points of the most probable ``path`` that are not settled yet to ``changes``; returns how many
     rows are filled."""
@@ -186,7 +122,7 @@ def open_changes(hazard, filter, path, changes):
                 probability = change_probability(hazard, filter)
             total, low, high = describe_change(probability, first, path, i)
             if total >= LEAST_PROBABILITY:
-                _write_change(changes, written, path[i], total, low, high)
+                write_change(changes, written, path[i], total, low, high)
                 written += 1
     return written
 
@@ -248,6 +184,6 @@ def _settle_until(horizon, hazard, filter, settled, written):
                 total, low, high = describe_change(probability, first, path, i)
             filter.clock[CONSIDERED] = max(path[i], high)  # should its place still move, it is the same change
             if total >= LEAST_PROBABILITY:
-                _write_change(settled, written, path[i], total, low, high)
+                write_change(settled, written, path[i], total, low, high)
                 written += 1
     return written

@@ -23,32 +23,32 @@ _TWO_TO_52 = 4503599627370496.0
 _SMALLEST_EXPONENT = -700.0
 
 
-class Work(NamedTuple):
-    """Room for the functions below: arguments go into ``x`` and results come out there."""
+class VectorScratch(NamedTuple):
+    """Work space of the functions below: arguments go into ``x`` and results come out there."""
 
     x: np.ndarray
     n: np.ndarray
 
 
-def make_work(size: int) -> Work:
-    """Room for ``size`` numbers."""
-    return Work(np.zeros(size), np.zeros(size))
+def make_scratch(size: int) -> VectorScratch:
+    """Make work space for ``size`` numbers."""
+    return VectorScratch(np.zeros(size), np.zeros(size))
 
 
 @kernel
-def at(works, i):
-    """The work space in room ``i`` of a block."""
-    return Work(works.x[i], works.n[i])
+def slot_view(scratches, slot):
+    """Return the work space in a slot of a slab."""
+    return VectorScratch(scratches.x[slot], scratches.n[slot])
 
 
 @kernel
-def exp_below(work, count):
+def exp_below(scratch, count):
     """x <- e^x for numbers of at most 0; below -700 it is e^-700.
 
     Relative error below 1e-15: e^x = 2^n e^r, |r| <= ln 2 / 2, and a Taylor series of e^r.
     """
     # the same memory as whole numbers; loops that touch only one of the two are what the compiler vectorises
-    x, n, x_bits, n_bits = work.x, work.n, work.x.view(np.int64), work.n.view(np.int64)
+    x, n, x_bits, n_bits = scratch.x, scratch.n, scratch.x.view(np.int64), scratch.n.view(np.int64)
     for i in range(count):
         value = x[i] if x[i] > _SMALLEST_EXPONENT else _SMALLEST_EXPONENT
         shifted = value * _LOG2_E + _ROUND
@@ -74,13 +74,13 @@ def exp_below(work, count):
 
 
 @kernel
-def log_from_one(work, count):
+def log_from_one(scratch, count):
     """x <- ln x for finite numbers of at least 1.
 
     Absolute error below 1e-15 (1 + ln x): x = 2^n m, sqrt(1/2) <= m < sqrt(2), ln m = 2 artanh((m - 1) / (m + 1)).
     """
     # the same memory as whole numbers; loops that touch only one of the two are what the compiler vectorises
-    x, n, x_bits, n_bits = work.x, work.n, work.x.view(np.int64), work.n.view(np.int64)
+    x, n, x_bits, n_bits = scratch.x, scratch.n, scratch.x.view(np.int64), scratch.n.view(np.int64)
     for i in range(count):
         # adding 1 - sqrt(1/2) in bits carries into the exponent where the mantissa is above sqrt(2)
         raised = x_bits[i] + _TO_SQRT2

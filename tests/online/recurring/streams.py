@@ -7,8 +7,7 @@ from scipy import stats
 
 import ishsmm_stream as hs
 from ishsmm_stream.online import alarms, rarity
-from ishsmm_stream.online.recurring import beliefs
-from ishsmm_stream.online.recurring.chains import make_chains, make_plan
+from ishsmm_stream.online.recurring.chains import TIME, make_chains, make_plan
 from ishsmm_stream.online.recurring.particle_filter import advance
 
 # (means, mean dwells less one), unit noise: the paper's four states, and four that overlap
@@ -38,15 +37,22 @@ def run(model, y, *, size, seed=0, lag=64, max_states=32, move_every=0, batch=No
     settings = {"lag": lag, "max_states": max_states, "move_every": move_every}
     plan = make_plan(model, **settings)
     chains = make_chains(model, size=size, seed=seed, **settings)
-    watch, tracker = alarms.make_watch(), rarity.make_tracker(y.shape[1])
+    alarm_state, tracker = alarms.make_alarm_state(), rarity.make_tracker(y.shape[1])
     batch = batch or len(y)
     for first in range(0, len(y), batch):
         last = min(first + batch, len(y))
         events = np.empty((alarms.MOST_EVENTS * batch, alarms.EVENT_NUMBERS))
-        advance(plan, chains, y, first, last, POLICY, watch, tracker, events)
+        advance(plan, chains, y, first, last, POLICY, alarm_state, tracker, events)
         if look:
             look(chains)
     return chains
+
+
+def uid_at(chains, back):
+    """The state ``back`` observations before the last one: the uid of most weight."""
+    uids = chains.recent_uid[:, (chains.clock[TIME] - 1 - back) % chains.recent_uid.shape[1]]
+    found = np.unique(uids)
+    return int(found[np.argmax([np.exp(chains.log_weight[uids == uid]).sum() for uid in found])])
 
 
 def published_labels(model, y, *, back=20, **settings):
@@ -54,12 +60,12 @@ def published_labels(model, y, *, back=20, **settings):
     at_once, late = [], []
 
     def look(chains):
-        at_once.append(beliefs.uid_at(chains, 0))
+        at_once.append(uid_at(chains, 0))
         if len(at_once) > back:
-            late.append(beliefs.uid_at(chains, back))
+            late.append(uid_at(chains, back))
 
     chains = run(model, y, batch=1, look=look, **settings)
-    late += [beliefs.uid_at(chains, b) for b in range(back - 1, -1, -1)]
+    late += [uid_at(chains, b) for b in range(back - 1, -1, -1)]
     return np.array(at_once), np.array(late)
 
 

@@ -18,6 +18,7 @@ from online.recurring.streams import (
     published_labels,
     run,
     stream,
+    uid_at,
 )
 
 import ishsmm_stream as hs
@@ -25,7 +26,7 @@ from ishsmm_stream.batch.diagnostics import effective_sample_size
 from ishsmm_stream.experiments.labels import adjusted_mutual_information
 from ishsmm_stream.online import alarms, rarity
 from ishsmm_stream.online.recurring import beliefs
-from ishsmm_stream.online.recurring.chains import make_chains, make_plan
+from ishsmm_stream.online.recurring.chains import LOG_EVIDENCE, RETIRED, make_chains, make_plan
 from ishsmm_stream.online.recurring.particle_filter import advance
 from ishsmm_stream.online.recurring.rejuvenation import rejuvenate
 
@@ -62,7 +63,7 @@ def test_chains_agree_with_the_enumeration_of_eight_observations(size, lag, move
     changes = np.array([beliefs.change_probability(chains, lag)[-min(lag, 7) :] for chains in found])
     assert disagreement(changes, CHANGE8[-min(lag, 7) :], 0.002) < 6.5
     assert disagreement(np.array([state_shares(chains) for chains in found]), STATES8, 0.002) < 6.5
-    evidence = np.array([np.exp(beliefs.log_evidence(chains) - LOG_EVIDENCE8) for chains in found])
+    evidence = np.array([np.exp(chains.sums[LOG_EVIDENCE] - LOG_EVIDENCE8) for chains in found])
     assert disagreement(evidence[:, np.newaxis], 1.0, 0.003) < 6.5
 
 
@@ -249,16 +250,16 @@ def test_a_copy_of_the_arrays_goes_on_as_the_original():
     plan = make_plan(MODEL, **settings)
     original = make_chains(MODEL, size=25, seed=2, **settings)
     events = np.empty((alarms.MOST_EVENTS * 150, alarms.EVENT_NUMBERS))
-    watch, tracker = alarms.make_watch(), rarity.make_tracker(y.shape[1])
-    advance(plan, original, y, 0, 77, POLICY, watch, tracker, events)
+    alarm_state, tracker = alarms.make_alarm_state(), rarity.make_tracker(y.shape[1])
+    advance(plan, original, y, 0, 77, POLICY, alarm_state, tracker, events)
     fresh = make_chains(MODEL, size=25, seed=9, **settings)
     copied = fresh._replace(
         **{name: array.copy() for name, array in original._asdict().items() if not name.startswith("hazard_")}
     )
-    other_watch = alarms.Watch(*(part.copy() for part in watch))
+    other_state = alarms.AlarmState(*(part.copy() for part in alarm_state))
     other_tracker = rarity.Tracker(*(part.copy() for part in tracker))
-    advance(plan, original, y, 77, 150, POLICY, watch, tracker, events)
-    advance(plan, copied, y, 77, 150, POLICY, other_watch, other_tracker, events)
+    advance(plan, original, y, 77, 150, POLICY, alarm_state, tracker, events)
+    advance(plan, copied, y, 77, 150, POLICY, other_state, other_tracker, events)
     assert set(same_arrays(original, copied)) <= {"hazard_keys", "hazard_logs"}
 
 
@@ -321,7 +322,7 @@ def test_a_full_chain_retires_the_state_that_is_least_likely_to_return(move_ever
         look=lambda chains: states.append(beliefs.current_state(chains)),
     )  # fmt: skip
     assert chains.count.max() == 4
-    assert 0.0 < beliefs.retired_mass(chains) < 1.0
+    assert 0.0 < chains.sums[RETIRED] < 1.0
     assert {state.uid for state, level in zip(states, levels, strict=True) if level == 0.0} == {0}
     assert {state.uid for state, level in zip(states, levels, strict=True) if level == 8.0} == {30}
     others = [state.uid for state, level in zip(states, levels, strict=True) if level in once]
@@ -338,12 +339,10 @@ def test_what_chains_say_fits_together():
     change = beliefs.change_probability(chains, 32)
     assert len(change) == 32
     state = beliefs.current_state(chains)
-    assert state.uid == beliefs.uid_at(chains, 0)
+    assert state.uid == uid_at(chains, 0)
     assert state.since in starts
     assert weights[starts == 199].sum() == pytest.approx(change[-1])
     assert beliefs.change_probability(run(MODEL, y[:5], size=10), 32)[0] == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="back must lie between 0 and"):
-        beliefs.uid_at(chains, 500)
     with pytest.raises(KeyError, match="no chain knows"):
         beliefs.state_stats(chains, -5)
 
@@ -377,5 +376,5 @@ def test_extreme_hyperparameters_leave_numbers():
         hs.hdp_hsmm(NORMAL8, DWELL8, alpha1=1e-3, c=1e-5),
     ):
         chains = run(model, y, size=20, lag=16, move_every=10)
-        assert np.isfinite(beliefs.log_evidence(chains))
+        assert np.isfinite(chains.sums[LOG_EVIDENCE])
         assert np.exp(chains.log_weight).sum() == pytest.approx(1.0)

@@ -5,8 +5,8 @@ import pytest
 from online import engines
 
 import ishsmm_stream as hs
-from ishsmm_stream.online.detector import _LEAST_SHARE, _PARENTS
-from ishsmm_stream.online.renewal.engine import LeftToRight
+from ishsmm_stream.online.build import LEAST_SHARE, PARENTS
+from ishsmm_stream.online.renewal.engine import RenewalEngine, Size
 from ishsmm_stream.online.renewal.hazard import duration_hazard, learned_hazard
 
 NORMAL = hs.emissions.Normal(0.0, 0.1, 1.0, 1.0)
@@ -16,8 +16,8 @@ LAG = 64
 
 def capped(cap=32, lag=LAG, hazard=HAZARD, duration=engines.NO_DURATION):
     """As a detector builds it."""
-    return LeftToRight(
-        NORMAL, duration, hazard, cap=cap, lag=lag, parents=_PARENTS, least_share=_LEAST_SHARE, channels=1
+    return RenewalEngine(
+        NORMAL, duration, hazard, Size(len(hazard.prior), cap, lag, PARENTS, channels=1), least_share=LEAST_SHARE
     )
 
 

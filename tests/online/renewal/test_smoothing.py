@@ -8,9 +8,9 @@ from online import engines
 
 import ishsmm_stream as hs
 from ishsmm_stream.batch.change_points import list_change_points
-from ishsmm_stream.online.detector import _LEAST_SHARE, _PARENTS
+from ishsmm_stream.online.build import LEAST_SHARE, PARENTS
 from ishsmm_stream.online.renewal import smoothing
-from ishsmm_stream.online.renewal.engine import LeftToRight
+from ishsmm_stream.online.renewal.engine import RenewalEngine, Size
 from ishsmm_stream.online.renewal.hazard import duration_hazard
 
 NORMAL = hs.emissions.Normal(0.0, 0.1, 2.0, 2.0)
@@ -20,8 +20,8 @@ DWELL = hs.durations.Poisson(1.0, 20.0)
 def default(emission=NORMAL, duration=DWELL):
     """An engine with a detector's default bounds."""
     hazard = duration_hazard(duration)
-    return LeftToRight(
-        emission, duration, hazard, cap=32, lag=64, parents=_PARENTS, least_share=_LEAST_SHARE, channels=1
+    return RenewalEngine(
+        emission, duration, hazard, Size(len(hazard.prior), 32, 64, PARENTS, channels=1), least_share=LEAST_SHARE
     )
 
 
