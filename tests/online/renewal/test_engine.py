@@ -204,22 +204,22 @@ def test_where_a_stream_stands_is_found_by_one_kernel_as_by_hand():
     for _ in range(60):
         detector.update_many(rng.normal(rng.choice([0.0, 0.0, 6.0]), 1.0, int(rng.integers(5, 40))))
         engine = detector._engine
-        filter, standing = engine.filter, engine.standing
+        filter, belief = engine.filter, engine.belief
         order = filter.order[: filter.clock[run_length.COUNT]]
-        starts, weights = standing.starts
+        starts, weights = belief.starts
         assert starts == filter.start[order].tolist() == sorted(starts)
         np.testing.assert_allclose(weights, filter.weight[order] / filter.weight[order].sum(), rtol=1e-14)
         path = smoothing.most_probable_path(filter)
-        assert standing.since == path[-1]
-        assert filter.start[standing.position] == path[-1]
+        assert belief.since == path[-1]
+        assert filter.start[belief.position] == path[-1]
         first, probability = max(0, engine.time - len(filter.record_slot)), engine.change_probability()
         described = [
             hs.ChangePoint(int(index), *smoothing.describe_change(probability, first, path, i))
             for i, index in enumerate(path)
             if index > max(filter.clock[run_length.CONSIDERED], first - 1, 0)
         ]
-        assert standing.changes == [change for change in described if change.probability >= 0.5]
-        seen_open += len(standing.changes)
+        assert belief.changes == [change for change in described if change.probability >= 0.5]
+        seen_open += len(belief.changes)
         lengths = engine.time - np.array(starts)
         for last in (1, 7, 1000):
             expected = sum(w for w, s in zip(weights, starts, strict=True) if engine.time - s <= last and s)
