@@ -20,7 +20,7 @@ from ishsmm_stream.model.priors import Beta
 from ishsmm_stream.online import alarms, build, change_points, episodes, intake, rarity, saved_detector, week
 from ishsmm_stream.online.alarms import AlarmPolicy
 from ishsmm_stream.online.build import AUTO
-from ishsmm_stream.online.engine import BatchResult, Engine
+from ishsmm_stream.online.engine import Engine
 from ishsmm_stream.online.in_use import alone
 from ishsmm_stream.online.intake import CLIPPED, RAW, STANDARDISED, Batch, Intake
 from ishsmm_stream.online.renewal import adaptive
@@ -253,10 +253,10 @@ class OnlineDetector:
 
     def _policy_in_units(self) -> AlarmPolicy:
         """Return the policy with its least effect in the units that the engine works in."""
-        scale = float(self._intake.scale[0])
-        if self._policy.min_effect == 0.0 or scale == 0.0:
+        effect = self._policy.min_effect
+        if effect == 0.0 or self._intake.scale[0] == 0.0:
             return self._policy
-        return self._policy._replace(min_effect=self._policy.min_effect / scale)
+        return self._policy._replace(min_effect=effect / float(self._intake.scale[0]))
 
     @property
     def _batch_key(self) -> Hashable | None:
@@ -265,31 +265,30 @@ class OnlineDetector:
         None if this one is served alone: before the units are known, if it looks at several channels or back, or if the
         policy has a least effect, which depends on the units.
         """
-        intake = self._intake
-        if self._engine is None or self._engine.batch_key is None or self._policy.min_effect != 0.0:
+        engine, intake = self._engine, self._intake
+        if engine is None or intake.units != STANDARDISED or intake.is_learning or intake.look_back:
             return None
-        if intake.units != STANDARDISED or intake.is_learning or intake.look_back or intake.channels != 1:
+        if intake.channels != 1 or self._policy.min_effect != 0.0:
             return None
+        key = engine.batch_key
         # budgets may differ: each tracker has its own
-        return self._engine.batch_key, self._policy._replace(every=0.0)
+        return None if key is None else (key, self._policy._replace(every=0.0))
 
-    def _adopt_batch(self, batch: Batch, result: BatchResult, i: int) -> list[Event]:
-        """Take over what entry ``i`` of a batch came to. Returns the events."""
+    def _adopt_batch(self, batch: Batch, i: int, taken: int, complete: int) -> None:
+        """Take over entry ``i`` of a batch, of which ``taken`` rows were taken; ``complete`` of them have a value."""
         assert self._engine is not None
         self._engine.forget_answers()
-        taken = int(result.readings[i])
-        self._alarm_state.ints[:] = batch.ints[i]
-        self._alarm_state.floats[:] = batch.floats[i]
-        self._intake.keep_recent(batch, i, taken)
-        if batch.units == self._intake.units:  # else they are rows of the warm-up, which were counted as readings
+        intake = self._intake
+        if len(batch.slots) > 1 or batch.ints.base is not self._alarm_state.ints:  # else they are views
+            self._alarm_state.ints[:] = batch.ints[i]
+            self._alarm_state.floats[:] = batch.floats[i]
+        if intake.look_back:
+            intake.keep_recent(batch, i, taken)
+        if batch.units == intake.units:  # else they are rows of the warm-up, which were counted as readings
             self._time += taken
-            self._intake.record_last(batch, i)
+            intake.record_last(batch, i)
         if batch.units == STANDARDISED:
-            self._counted += int(result.complete[i])
-        first_event, first_settled = (int(ends[i - 1]) if i else 0 for ends in (result.event_ends, result.settled_ends))
-        events = result.events[first_event : int(result.event_ends[i])]
-        settled = result.settled[first_settled : int(result.settled_ends[i])]
-        return self._keep(events, settled) if len(events) or len(settled) else []
+            self._counted += complete
 
     def _keep(self, buffer: np.ndarray, settled: np.ndarray) -> list[Event]:
         """Keep the change points that were settled, and the changes and alarms of the events. Returns the events."""
@@ -553,7 +552,18 @@ def advance(
         readings,
     )
     result = first._engine.extend(batch, policy, stops)
-    return [(int(result.readings[i]), detector._adopt_batch(batch, result, i)) for i, detector in enumerate(detectors)]
+    found: list[tuple[int, list[Event]]] = []
+    first_event = first_settled = 0
+    ends = zip(*(array.tolist() for array in result[:4]), strict=True)
+    for i, (taken, complete, last_event, last_settled) in enumerate(ends):
+        detector = detectors[i]
+        caused: list[Event] = []
+        detector._adopt_batch(batch, i, taken, complete)
+        if last_event > first_event or last_settled > first_settled:
+            caused = detector._keep(result.events[first_event:last_event], result.settled[first_settled:last_settled])
+        found.append((taken, caused))
+        first_event, first_settled = last_event, last_settled
+    return found
 
 
 def _policy(threshold: float | None, policy: AlarmPolicy | None) -> AlarmPolicy:
