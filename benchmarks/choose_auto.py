@@ -31,7 +31,7 @@ import tcpd
 from peers import alarms_of_ours, ours
 from streams import piecewise_constant
 
-from ishsmm_stream.online import adaptive
+from ishsmm_stream.online.renewal import adaptive
 
 FOLDS = 5
 LARGEST_GAIN = 0.5

@@ -104,9 +104,11 @@ def kernel(function: Callable[..., Any], *, inlined: bool = False, owning: bool 
 owning_kernel = functools.partial(kernel, owning=True)
 
 
-def by_family(declaration: Callable[..., Any]) -> Any:
-    """Make ``declaration`` a function whose body is registered per type of its first argument. Bodies are compiled
-    as kernels are, those registered as ``owning`` as owning kernels.
+def by_family(declaration: Callable[..., Any], *, default: bool = False) -> Any:
+    """Make ``declaration`` a function whose body is registered for each type of its first argument.
+
+    Bodies are compiled as kernels are, and those registered as ``owning`` as owning kernels. With ``default``, the
+    declaration's own body serves the types that register none.
 
     >>> @by_family
     ... def area(shape, factor):
@@ -117,10 +119,14 @@ def by_family(declaration: Callable[..., Any]) -> Any:
     """
     bodies: dict[type, Callable[..., Any]] = {}
     owners: set[type] = set()
+    own_body = declaration if default else None
 
     @functools.wraps(declaration)
     def dispatch(family: Any, *arguments: Any) -> Any:
-        return bodies[type(family)](family, *arguments)
+        body = bodies.get(type(family), own_body)
+        if body is None:
+            raise TypeError(f"{declaration.__name__} is not defined for {type(family).__name__}")
+        return body(family, *arguments)
 
     def register(family_type: type, *, owning: bool = False) -> Callable[..., Any]:
         def add(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -135,10 +141,13 @@ def by_family(declaration: Callable[..., Any]) -> Any:
         @overload(dispatch, strict=False, jit_options=_references(counted=owning))
         def choose(family: Any, *arguments: Any) -> Any:
             chosen = getattr(family, "instance_class", type(None))
-            return bodies.get(chosen) if (chosen in owners) == owning else None
+            return bodies.get(chosen, own_body) if (chosen in owners) == owning else None
 
     offer(owning=False)
     offer(owning=True)
     dispatch.register = register  # type: ignore[attr-defined]
     dispatch.bodies = bodies  # type: ignore[attr-defined]
     return dispatch
+
+
+by_family_or_default = functools.partial(by_family, default=True)

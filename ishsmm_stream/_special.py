@@ -69,12 +69,6 @@ def log_gamma_ratio(x, step):
 
 
 @kernel
-def log_beta(a, b):
-    """ln B(a, b)."""
-    return log_gamma(a) + log_gamma(b) - log_gamma(a + b)
-
-
-@kernel
 def log_add(a, b):
     """ln(e^a + e^b); minus infinity stands for zero."""
     if a < b:

@@ -95,12 +95,17 @@ def plot_posterior(
     for panel, name in zip(data_panels, names or [], strict=False):
         panel.set_ylabel(name, fontsize=_FONT)
     lower.set_xlabel(x_label or ("observation" if x is None else ""), fontsize=_FONT)
-    if _is_datetime(x):
-        locator = AutoDateLocator()
-        lower.xaxis.set_major_locator(locator)
-        lower.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     margin = 0.01 * (places[-1] - places[0]) or 1.0
     lower.set_xlim(places[0] - margin, places[-1] + margin)
+    return _finished(figure, lower, _is_datetime(x), title, path)
+
+
+def _finished(figure: Figure, panel: Axes, is_dated: bool, title: str | None, path: str | Path | None) -> Figure:
+    """Add dates and the title, and write the figure to ``path``; the last three are optional."""
+    if is_dated:
+        locator = AutoDateLocator()
+        panel.xaxis.set_major_locator(locator)
+        panel.xaxis.set_major_formatter(ConciseDateFormatter(locator))
     if title:
         figure.suptitle(title, fontsize=_FONT + 2.0, x=0.01, ha="left")
     if path is not None:
@@ -381,22 +386,13 @@ def plot_streams(
             panel.set_title(stream.name, fontsize=_FONT, loc="left", pad=10.0)
         if stream.labels:
             panel.set_ylabel(stream.labels[channel], fontsize=_FONT)
-    dated = any(_is_datetime(stream.x) for stream in streams)
-    if dated:
-        locator = AutoDateLocator()
-        axes[-1].xaxis.set_major_locator(locator)
-        axes[-1].xaxis.set_major_formatter(ConciseDateFormatter(locator))
     axes[-1].set_xlabel(x_label or "", fontsize=_FONT)
     figure.align_ylabels(list(axes))
     named = {label: handle for panel in axes for handle, label in zip(*panel.get_legend_handles_labels(), strict=True)}
     figure.legend(
         named.values(), named.keys(), loc="outside upper right", ncols=len(named), frameon=False, fontsize=_FONT - 1.0
     )
-    if title:
-        figure.suptitle(title, fontsize=_FONT + 2.0, x=0.01, ha="left")
-    if path is not None:
-        figure.savefig(path)
-    return figure
+    return _finished(figure, axes[-1], any(_is_datetime(stream.x) for stream in streams), title, path)
 
 
 def _channels(stream: Stream) -> int:

@@ -32,7 +32,8 @@ import numpy as np
 
 import ishsmm_stream as hs
 from ishsmm_stream.online import detector as online_detector
-from ishsmm_stream.online import recurring, snapshot
+from ishsmm_stream.online import snapshot
+from ishsmm_stream.online.recurring import engine as recurring
 
 UPDATES = 1000
 FEW_UPDATES = 150  # in most trials of models whose states return, which are slower

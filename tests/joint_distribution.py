@@ -12,6 +12,7 @@ import math
 
 import numpy as np
 
+from ishsmm_stream._jit import owning_kernel
 from ishsmm_stream.batch import segments
 from ishsmm_stream.batch.chain import Chain
 from ishsmm_stream.model.emissions import family as emissions
@@ -23,6 +24,14 @@ NAMES = (
     "alpha0", "alpha1", "c", "d", "rho", "first theta", "first theta 2", "last theta", "first lambda", "last lambda",
     "lambda x first length", "y first", "y last", "y mean", "y first x last", "y x theta",
 )  # fmt: skip
+
+
+@owning_kernel
+def simulate_data(rng, emission, theta, starts, labels, y):
+    """Draw y given the trajectory and the parameters, in place."""
+    for i in range(starts.shape[0]):
+        for t in range(starts[i], segments.segment_end(starts, i, y.shape[0])):
+            emissions.simulate(emission, theta[labels[i]], rng, y, t, t - starts[i])
 
 
 def _quantities(y, starts, labels, theta_of, lam_of, hyper) -> list[float]:
@@ -81,7 +90,7 @@ def _regenerate(chain: Chain, given: int) -> None:
         theta_of = chain.theta.__getitem__
         _simulate_after(model, chain.rng, chain.y, chain.starts, chain.labels, theta_of, given)
     else:
-        segments.simulate_data(chain.rng, model.emission, chain.theta, chain.starts, chain.labels, chain.y)
+        simulate_data(chain.rng, model.emission, chain.theta, chain.starts, chain.labels, chain.y)
     segments.fill_tables(model.emission, model.duration, chain.theta, chain.lam, chain.y, chain.beam, 0, chain.filled)
 
 

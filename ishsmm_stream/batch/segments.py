@@ -142,14 +142,6 @@ def log_dwells(duration, length, starts, labels, count):
 
 
 @owning_kernel
-def simulate_data(rng, emission, theta, starts, labels, y):
-    """Draw y given the trajectory and the parameters, in place."""
-    for i in range(starts.shape[0]):
-        for t in range(starts[i], segment_end(starts, i, y.shape[0])):
-            emissions.simulate(emission, theta[labels[i]], rng, y, t, t - starts[i])
-
-
-@owning_kernel
 def allocate(rng, emission, y, known, most_states):
     """A first guess at the states: each observation joins a state with probability proportional to its predictive
     times the state's size, or opens a new one, as in a Dirichlet process mixture seen once.

@@ -7,39 +7,12 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ishsmm_stream.commands._read import Series, require_whole_numbers
+from ishsmm_stream.model import catalogue
+from ishsmm_stream.model.catalogue import OFFERED_DURATIONS, OFFERED_EMISSIONS, PRESETS, WITH_STATES
 
 if TYPE_CHECKING:
-    import numpy as np
-
     from ishsmm_stream import Model
 
-# name: the hyperparameters that --set takes for it
-MODELS = {
-    "ilr": ("alpha0", "alpha1", "c", "d"),
-    "ied": ("alpha0", "alpha1", "c", "d"),
-    "hdp_hsmm": ("alpha1", "c"),
-    "hdp_hmm": ("alpha1", "c"),
-    "sticky_hdp_hmm": ("alpha1_plus_kappa", "rho", "c"),
-    "bayesian_hmm": ("alpha",),
-    "bayesian_hsmm": ("alpha",),
-}
-WITHOUT_DURATION = ("hdp_hmm", "sticky_hdp_hmm", "bayesian_hmm")
-WITH_STATES = ("bayesian_hmm", "bayesian_hsmm")
-EMISSIONS = {
-    "normal": "Normal",
-    "poisson": "Poisson",
-    "categorical": "Categorical",
-    "multivariate_normal": "MultivariateNormal",
-    "autoregressive": "Autoregressive",
-}
-DURATIONS = {
-    "poisson": "Poisson",
-    "negative_binomial": "NegativeBinomial",
-    "geometric": "Geometric",
-    "delayed_geometric": "DelayedGeometric",
-}
-# A presets' names for fields that Model calls otherwise.
-_FIELDS = {"alpha": "alpha1", "alpha1_plus_kappa": "alpha1"}
 _MOST_CATEGORIES = 200
 
 
@@ -64,14 +37,14 @@ def check_request(request: Request) -> None:
     """Raise ValueError for what is wrong whatever the data are."""
     from ishsmm_stream import _checks
 
-    _checks.one_of("--model", request.model, MODELS)
+    _checks.one_of("--model", request.model, PRESETS)
     if request.emission is not None:
-        _checks.one_of("--emission", request.emission, EMISSIONS)
+        _checks.one_of("--emission", request.emission, OFFERED_EMISSIONS)
     if request.duration is not None:
-        _checks.one_of("--duration", request.duration, DURATIONS)
-        if request.model in WITHOUT_DURATION:
+        _checks.one_of("--duration", request.duration, OFFERED_DURATIONS)
+        if not PRESETS[request.model].has_duration:
             raise ValueError(f"--model {request.model} has no durations of its own: leave --duration out")
-    if request.model in WITH_STATES:
+    if PRESETS[request.model].has_states:
         if request.states is None:
             raise ValueError(f"--model {request.model} needs --states, the number of states")
         _checks.whole("--states", request.states, at_least=1)
@@ -93,24 +66,27 @@ def build_model(request: Request, series: Series, length: int | None = None) -> 
     emission = request.emission or ("multivariate_normal" if several else "normal")
     if several and emission != "multivariate_normal":
         raise ValueError(f"--emission {emission} takes one column, got {', '.join(series.columns)}")
-    duration = None if request.model in WITHOUT_DURATION else request.duration or "poisson"
+    preset = PRESETS[request.model]
+    duration = request.duration or "poisson" if preset.has_duration else None
     given = _sorted_settings(request, emission, duration)
 
     emission_numbers = emission_defaults(emission, series)
     if isinstance(given["emission"].get("concentration"), tuple):  # one a category, which says how many there are
         del emission_numbers["categories"]
     emission_numbers |= given["emission"]
-    parts = [_constructed("emission", getattr(hs.emissions, EMISSIONS[emission]), emission_numbers)]
+    parts = [
+        _constructed("emission", getattr(hs.emissions, catalogue.EMISSIONS[emission].constructor), emission_numbers)
+    ]
     settings: dict[str, Any] = {"emission": {"family": emission, **parts[0]._asdict()}, "duration": None}
     if duration is not None:
         numbers = duration_defaults(duration, length or len(series.values)) | given["duration"]
-        parts.append(_constructed("duration", getattr(hs.durations, DURATIONS[duration]), numbers))
+        parts.append(_constructed("duration", _constructor("durations", duration), numbers))
         settings["duration"] = {"family": duration, **parts[1]._asdict()}
     if request.states is not None:
         parts.insert(0, request.states)
         settings["states"] = request.states
     model = getattr(hs, request.model)(*parts, **given["model"])
-    settings |= {name: _plain(getattr(model, _FIELDS.get(name, name))) for name in MODELS[request.model]}
+    settings |= {name: _plain(getattr(model, field)) for field, name in preset.hyperparameters.items()}
     return Built(model, settings)
 
 
@@ -133,10 +109,10 @@ def _sorted_settings(request: Request, emission: str, duration: str | None) -> d
     """The settings by part: "emission", "duration" and "model"."""
     from ishsmm_stream import _checks
 
-    known = [f"emission.{name}" for name in _setting_names("emissions", EMISSIONS[emission])]
+    known = [f"emission.{name}" for name in _setting_names("emissions", emission)]
     if duration is not None:
-        known += [f"duration.{name}" for name in _setting_names("durations", DURATIONS[duration])]
-    known += MODELS[request.model]
+        known += [f"duration.{name}" for name in _setting_names("durations", duration)]
+    known += PRESETS[request.model].hyperparameters.values()
     result: dict[str, dict[str, Any]] = {"emission": {}, "duration": {}, "model": {}}
     for assignment in request.settings:
         name, value = _parse_setting(assignment)
@@ -146,12 +122,19 @@ def _sorted_settings(request: Request, emission: str, duration: str | None) -> d
     return result
 
 
+def _constructor(part: str, family: str) -> Callable[..., Any]:
+    """Return what makes the prior of a family; ``part``: emissions or durations."""
+    import ishsmm_stream as hs
+
+    entries = catalogue.EMISSIONS if part == "emissions" else catalogue.DURATIONS
+    constructor: Callable[..., Any] = getattr(getattr(hs, part), entries[family].constructor)
+    return constructor
+
+
 def _setting_names(part: str, family: str) -> list[str]:
     import inspect
 
-    import ishsmm_stream as hs
-
-    constructor = getattr(getattr(hs, part), family)
+    constructor = _constructor(part, family)
     names = inspect.signature(constructor.__new__ if isinstance(constructor, type) else constructor)
     return [name for name in names.parameters if name != "cls"]
 
@@ -200,59 +183,17 @@ def _number(text: str) -> float:
 
 
 def emission_defaults(family: str, series: Series) -> dict[str, Any]:
-    """Weak priors in the units of the data.
-
-    The variance inside segments is judged by the differences between neighbours, which changes touch only here and
-    there; the spread of the segments' means by the variance of all of the data.
-    """
-    import numpy as np
-
-    values = series.values
-    if family == "poisson":
+    """Return the numbers of a weak prior in the units of the data."""
+    entry = catalogue.EMISSIONS[family]
+    if entry.counts:
         require_whole_numbers(series, family)
-        average = float(np.nanmean(values))
-        return {"shape": 1.0, "rate": _rounded(1.0 / average) if average > 0.0 else 1.0}
-    if family == "categorical":
-        require_whole_numbers(series, family)
-        categories = max(2, int(np.nanmax(values)) + 1)
-        if categories > _MOST_CATEGORIES:
-            raise ValueError(
-                f"{series.source}: category {categories - 1} in column {series.columns[0]!r}; categories are numbered "
-                f"from 0, at most {_MOST_CATEGORIES} of them"
-            )
-        return {"concentration": 1.0, "categories": categories}
-    centres = [_rounded(float(np.nanmedian(column))) for column in values.T]
-    noises = [_rounded(noise_variance(column)) for column in values.T]
-    # sd of a segment's mean about the centre: that of the data, or some three times the noise where this is more
-    weights = [noise / max(float(np.nanvar(column)), 1e-300) for noise, column in zip(noises, values.T, strict=True)]
-    mean_weight = _rounded(min(0.1, *weights))
-    if family == "multivariate_normal":
-        channels = len(centres)
-        scale = tuple(tuple(2.0 * noises[i] if i == j else 0.0 for j in range(channels)) for i in range(channels))
-        return {"mean": tuple(centres), "mean_weight": mean_weight, "freedom": channels + 3.0, "scale": scale}
-    if family == "autoregressive":
-        level = float(np.nanmean(values**2)) / noises[0]
-        return {
-            "order": 1, "intercept_variance": _rounded(max(10.0, level)), "lag_variance": _rounded(1.0 / noises[0]),
-            "shape": 2.0, "scale": noises[0],
-        }  # fmt: skip
-    return {"mean": centres[0], "mean_weight": mean_weight, "shape": 2.0, "scale": noises[0]}
-
-
-def noise_variance(values: np.ndarray) -> float:
-    """The variance of independent noise, by the median size of differences between neighbours.
-
-    Where more than half of the differences are zero, by their mean square; 1 for a constant.
-    """
-    import numpy as np
-
-    present = values[~np.isnan(values)]
-    differences = np.diff(present)
-    if len(differences) == 0:
-        return 1.0
-    # a difference of two has twice the variance; 1.4826 makes the median absolute value a standard deviation
-    robust = 0.5 * (1.4826 * float(np.median(np.abs(differences)))) ** 2
-    return robust or 0.5 * float(np.mean(differences**2)) or 1.0
+    numbers: dict[str, Any] = _constructor("emissions", family).weak_numbers(series.values)  # type: ignore[attr-defined]
+    if numbers.get("categories", 0) > _MOST_CATEGORIES:
+        raise ValueError(
+            f"{series.source}: category {numbers['categories'] - 1} in column {series.columns[0]!r}; categories are "
+            f"numbered from 0, at most {_MOST_CATEGORIES} of them"
+        )
+    return numbers
 
 
 def duration_defaults(family: str, length: int) -> dict[str, Any]:
@@ -263,8 +204,3 @@ def duration_defaults(family: str, length: int) -> dict[str, Any]:
     if family in ("geometric", "delayed_geometric"):
         return {"a": 2.0, "b": typical}  # E[r] = b / (a - 1), after the delay
     return {"shape": 1.0, "scale": typical}
-
-
-def _rounded(value: float) -> float:
-    """Three digits: a default is a rough guess and should look like one."""
-    return float(f"{value:.3g}")

@@ -29,7 +29,7 @@ class Happening(NamedTuple):
     event: dict[str, Any]
 
 
-class Rows:
+class RowLog:
     """Line, time and, where asked for, values of the rows of one sensor: of the latest ones, and those at changes."""
 
     def __init__(self, keeps_values: bool) -> None:
@@ -75,7 +75,7 @@ class Sensor:
         self.name = name
         self.detector: OnlineDetector | None = None  # while its first values are waited for
         self.settings: dict[str, Any] = {}
-        self.rows = Rows(is_pictured)
+        self.rows = RowLog(is_pictured)
         self.n_observations = 0
         self.n_missing = 0
         self._make_detector = make_detector

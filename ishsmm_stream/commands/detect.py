@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ishsmm_stream.commands import _detection, _models, _read, _report, _result, _rows, _sensors, _terminal
+from ishsmm_stream.model.catalogue import OFFERED_DURATIONS, OFFERED_EMISSIONS
 
 if TYPE_CHECKING:
     import numpy as np
@@ -43,8 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--model", default=AUTO, metavar="NAME",
         help="auto needs no settings; ilr is that of fit, with the three options below (default: auto)",
     )  # fmt: skip
-    model.add_argument("--emission", metavar="NAME", help=f"{', '.join(_models.EMISSIONS)} (default: normal)")
-    model.add_argument("--duration", metavar="NAME", help=f"{', '.join(_models.DURATIONS)} (default: poisson)")
+    model.add_argument("--emission", metavar="NAME", help=f"{', '.join(OFFERED_EMISSIONS)} (default: normal)")
+    model.add_argument("--duration", metavar="NAME", help=f"{', '.join(OFFERED_DURATIONS)} (default: poisson)")
     model.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
         help="a number of a prior, such as emission.shape=2 or duration.scale=50; repeatable (default: scaled to the "
@@ -175,13 +176,13 @@ class _Recipe:
         import numpy as np
 
         from ishsmm_stream.model.emissions import MultivariateNormal
-        from ishsmm_stream.online.adaptive import Adaptive
+        from ishsmm_stream.online.renewal.adaptive import Adaptive
 
         detector, _ = self.make_detector(self._two_rows())
         family: type = MultivariateNormal if len(self._columns) > 1 else Adaptive
         if self._request is not None:
             family = type(detector.model.emission)  # type: ignore[union-attr]
-        if _terminal.cache_is_cold("online", "left_to_right.*", [family]):
+        if _terminal.cache_is_cold("online", "engine.*", [family]):
             _terminal.note(_terminal.COMPILING, self._arguments.quiet)
         bar.step("preparing kernels")
         detector.update_many(np.zeros((12, len(self._columns))))

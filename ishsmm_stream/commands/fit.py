@@ -8,6 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from ishsmm_stream.commands import _models, _read, _report, _result, _terminal
+from ishsmm_stream.model.catalogue import OFFERED_DURATIONS, OFFERED_EMISSIONS, PRESETS, WITH_STATES
 
 if TYPE_CHECKING:
     from ishsmm_stream import Model, Posterior
@@ -25,13 +26,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: the only numeric column). Empty cells, nan and NA are missing",
     )  # fmt: skip
     model = parser.add_argument_group("model")
-    model.add_argument("--model", default="ilr", metavar="NAME", help=f"{', '.join(_models.MODELS)} (default: ilr)")
-    model.add_argument("--states", type=int, metavar="K", help=f"states of {' and '.join(_models.WITH_STATES)}")
+    model.add_argument("--model", default="ilr", metavar="NAME", help=f"{', '.join(PRESETS)} (default: ilr)")
+    model.add_argument("--states", type=int, metavar="K", help=f"states of {' and '.join(WITH_STATES)}")
     model.add_argument(
         "--emission", metavar="NAME",
-        help=f"{', '.join(_models.EMISSIONS)} (default: normal, multivariate_normal for several columns)",
+        help=f"{', '.join(OFFERED_EMISSIONS)} (default: normal, multivariate_normal for several columns)",
     )  # fmt: skip
-    model.add_argument("--duration", metavar="NAME", help=f"{', '.join(_models.DURATIONS)} (default: poisson)")
+    model.add_argument("--duration", metavar="NAME", help=f"{', '.join(OFFERED_DURATIONS)} (default: poisson)")
     model.add_argument(
         "--set", action="append", default=[], metavar="NAME=VALUE", dest="settings",
         help="a number of a prior, such as emission.shape=2, duration.scale=50, alpha1=3 or 'alpha1=gamma(2,1)'; "

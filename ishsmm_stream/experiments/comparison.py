@@ -32,7 +32,7 @@ def models(kind: str) -> dict[str, hs.Model]:
     return {"ied": hs.ied(emission, duration), "hdp_hmm": hs.hdp_hmm(emission), "sticky_hdp_hmm": sticky}
 
 
-def data(kind: str, gap: float, dwell: float, seed: int) -> hsmm.Series:
+def data(kind: str, gap: float, dwell: float, seed: int) -> hsmm.SimulatedSeries:
     means = (DWELLS[0], dwell)
 
     def geometric(rng: np.random.Generator, k: int) -> int:
@@ -63,7 +63,7 @@ def run(progress: Progress, quick: bool = False) -> Outcome:
     return Outcome(_judge(numbers), numbers, {"comparison": _draw(numbers)})
 
 
-def _score(series: hsmm.Series, model: hs.Model) -> float:
+def _score(series: hsmm.SimulatedSeries, model: hs.Model) -> float:
     posterior = hs.sample(series.y, model, draws=50, burn_in=500, chains=2, seed=1)
     chosen = np.linspace(0, len(posterior) - 1, _SCORED).astype(int)
     states = posterior.states

@@ -10,7 +10,7 @@ import numpy as np
 Dwell = Callable[[np.random.Generator, int], int]
 
 
-class Series(NamedTuple):
+class SimulatedSeries(NamedTuple):
     """Observations with the states and levels that produced them."""
 
     y: np.ndarray
@@ -28,7 +28,9 @@ def poisson_dwell(rates: Sequence[float]) -> Dwell:
     return lambda rng, k: 1 + int(rng.poisson(rates[k]))
 
 
-def recurring(length: int, means: Sequence[float], sd: float, dwell: Dwell, rng: np.random.Generator) -> Series:
+def recurring(
+    length: int, means: Sequence[float], sd: float, dwell: Dwell, rng: np.random.Generator
+) -> SimulatedSeries:
     """States in random order, none followed by itself, from the first on."""
     labels: list[int] = []
     state = 0
@@ -37,10 +39,12 @@ def recurring(length: int, means: Sequence[float], sd: float, dwell: Dwell, rng:
         state = int(rng.choice([k for k in range(len(means)) if k != state]))
     states = np.array(labels[:length])
     levels = np.asarray(means, dtype=float)[states]
-    return Series(rng.normal(levels, sd), states, levels)
+    return SimulatedSeries(rng.normal(levels, sd), states, levels)
 
 
-def left_to_right(length: int, means: Sequence[float], sd: float, dwell: Dwell, rng: np.random.Generator) -> Series:
+def left_to_right(
+    length: int, means: Sequence[float], sd: float, dwell: Dwell, rng: np.random.Generator
+) -> SimulatedSeries:
     """Each state once, in order; the last one lasts to the end."""
     labels: list[int] = []
     for state in range(len(means) - 1):
@@ -48,4 +52,4 @@ def left_to_right(length: int, means: Sequence[float], sd: float, dwell: Dwell, 
     labels += [len(means) - 1] * max(1, length - len(labels))
     states = np.array(labels[:length])
     levels = np.asarray(means, dtype=float)[states]
-    return Series(rng.normal(levels, sd), states, levels)
+    return SimulatedSeries(rng.normal(levels, sd), states, levels)

@@ -34,7 +34,7 @@ def model() -> hs.Model:
     return hs.ied(emission, hs.durations.Poisson(shape=1.0, scale=1000.0))
 
 
-def data(seed: int = DATA_SEED, length: int = LENGTH) -> hsmm.Series:
+def data(seed: int = DATA_SEED, length: int = LENGTH) -> hsmm.SimulatedSeries:
     return hsmm.recurring(length, MEANS, 1.0, hsmm.poisson_dwell(RATES), np.random.default_rng(seed))
 
 

@@ -29,7 +29,7 @@ def model(scale: float = 1000.0) -> hs.Model:
     return hs.ilr(emission, hs.durations.Poisson(shape=1.0, scale=scale))
 
 
-def data(seed: int = 1) -> hsmm.Series:
+def data(seed: int = 1) -> hsmm.SimulatedSeries:
     """A data set whose last state, as the paper's, is reached before the end."""
     while True:
         dwell = hsmm.poisson_dwell(RATES)

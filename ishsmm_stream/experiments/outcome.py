@@ -39,16 +39,6 @@ class Progress(Protocol):
     def reach(self, done: int, total: int | None) -> None: ...
 
 
-class Silence:
-    """Progress that nobody watches."""
-
-    def step(self, description: str, total: int | None = None) -> None:
-        pass
-
-    def reach(self, done: int, total: int | None) -> None:
-        pass
-
-
 def judged(paper: str, ours: str, holds: Any) -> Claim:
     """A claim of the paper beside what was measured."""
     return Claim(paper, ours, HOLDS if holds else FAILS)

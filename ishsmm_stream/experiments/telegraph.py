@@ -26,7 +26,7 @@ LONG = (300, 400)
 _SEED = 3
 
 
-def data(length: int = LENGTH, seed: int = _SEED) -> hsmm.Series:
+def data(length: int = LENGTH, seed: int = _SEED) -> hsmm.SimulatedSeries:
     rng = np.random.default_rng(seed)
     labels: list[int] = []
     state = 0
@@ -36,7 +36,7 @@ def data(length: int = LENGTH, seed: int = _SEED) -> hsmm.Series:
         state = int(rng.choice(len(LEVELS), p=TRANSITIONS[state]))
     states = np.array(labels[:length])
     levels = np.array(LEVELS)[states]
-    return hsmm.Series(rng.normal(levels, SD), states, levels)
+    return hsmm.SimulatedSeries(rng.normal(levels, SD), states, levels)
 
 
 def emission() -> Any:

@@ -6,31 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from ishsmm_stream.model import durations, emissions, presets, priors
+from ishsmm_stream.model import catalogue, durations, emissions, presets, priors
 from ishsmm_stream.model.presets import Model
 
 _KINDS = {
     kind.__name__ + group: kind
     for group, module, names in (
-        ("Emission", emissions, emissions.__all__),
-        ("Duration", durations, durations.__all__),
-        ("Prior", priors, ("Gamma", "Beta")),
+        ("Emission", emissions, [entry.constructor for entry in catalogue.EMISSIONS.values()]),
+        ("Duration", durations, [entry.constructor for entry in catalogue.DURATIONS.values()]),
+        ("Prior", priors, catalogue.PRIORS.values()),
     )
     for kind in (getattr(module, name) for name in names)
     if isinstance(kind, type)
 }
 _NAMES = {kind: name for name, kind in _KINDS.items()}
-_HYPERPARAMETERS = ("alpha0", "alpha1", "c", "d", "rho")
-# preset: the arguments that it takes, by the field of the model that holds them
-_PRESETS = {
-    "ied": {"emission": "emission", "duration": "duration", "alpha0": "alpha0", "alpha1": "alpha1", "c": "c", "d": "d"},
-    "ilr": {"emission": "emission", "duration": "duration", "alpha0": "alpha0", "alpha1": "alpha1", "c": "c", "d": "d"},
-    "hdp_hsmm": {"emission": "emission", "duration": "duration", "alpha1": "alpha1", "c": "c"},
-    "hdp_hmm": {"emission": "emission", "alpha1": "alpha1", "c": "c"},
-    "sticky_hdp_hmm": {"emission": "emission", "alpha1": "alpha1_plus_kappa", "rho": "rho", "c": "c"},
-    "bayesian_hmm": {"emission": "emission", "alpha1": "alpha"},
-    "bayesian_hsmm": {"emission": "emission", "duration": "duration", "alpha1": "alpha"},
-}
 
 
 def encode(value: Any) -> Any:
@@ -58,12 +47,13 @@ def decode(value: Any) -> Any:
 
 def encode_model(model: Model) -> dict[str, Any]:
     """A model made by a preset as plain data."""
-    if model.name not in _PRESETS:
+    if model.name not in catalogue.PRESETS:
         raise ValueError(
             f"a model made by {model.name!r} holds a function and cannot be written down; only presets can: "
-            f"{', '.join(_PRESETS)}"
+            f"{', '.join(catalogue.PRESETS)}"
         )
-    arguments = {argument: encode(getattr(model, field)) for field, argument in _PRESETS[model.name].items()}
+    named = catalogue.PRESETS[model.name].arguments
+    arguments = {argument: encode(getattr(model, field)) for field, argument in named.items()}
     if model.topology.states is not None:
         arguments["states"] = model.topology.states
     data = {"preset": model.name, "arguments": arguments}
@@ -80,7 +70,7 @@ def _facts(model: Model) -> tuple[Any, ...]:
 
 def decode_model(data: dict[str, Any]) -> Model:
     """What ``encode_model`` was given."""
-    if data["preset"] not in _PRESETS:
+    if data["preset"] not in catalogue.PRESETS:
         raise ValueError(f"there is no preset {data['preset']!r}")
     arguments = {name: decode(value) for name, value in data["arguments"].items()}
     model: Model = getattr(presets, data["preset"])(**arguments)

@@ -131,7 +131,7 @@ def _at_least(name: str, value: Any, least: float) -> float:
     return float(value)
 
 
-# The watch: what the policy remembers. ``places`` are whole numbers, ``amounts`` are not.
+# Entries of AlarmState.ints and AlarmState.floats.
 NEXT, STATUS, BEFORE, INDEX, RAISED_AT, LOW, HIGH = range(7)  # BEFORE: the start announced before the open alarm
 PROBABILITY, LEVEL_BEFORE = range(2)
 IDLE, OPEN, SETTLING = 0, 1, 2  # STATUS: no alarm is followed; raised; confirmed and still followed
@@ -142,43 +142,56 @@ EVENT_NUMBERS = 12
 MOST_EVENTS = 4  # an observation can confirm one change and announce another, or relocate and confirm; and one alarm
 
 
-class Watch(NamedTuple):
-    """The memory of the policy."""
+class AlarmState(NamedTuple):
+    """What the policy remembers of a stream."""
 
-    places: np.ndarray  # (7,) int64
-    amounts: np.ndarray  # (2,) float64
+    ints: np.ndarray  # (7,) int64
+    floats: np.ndarray  # (2,) float64
 
 
-def check_watch(arrays: dict[str, np.ndarray], time: int, announced: int) -> None:
-    """Raise SnapshotError unless a snapshot's watch can be that of a stream of ``time`` readings; ``announced``:
-    changes that are remembered."""
+def check_alarm_state(arrays: dict[str, np.ndarray], time: int, announced: int) -> None:
+    """Raise SnapshotError unless a snapshot's alarm state can be that of a stream of ``time`` readings.
+
+    ``announced``: changes that are remembered.
+    """
     check(arrays, {"places": Field(WHOLE, (7,), 0, time), "amounts_watched": Field(FLOAT, (2,), nan=True)})
     status = arrays["places"][STATUS]
     require(status == IDLE or (status <= SETTLING and announced), "a change that is followed was announced")
 
 
-def make_watch() -> Watch:
-    """Nothing announced: the first segment started at 0."""
-    return Watch(np.zeros(7, dtype=np.int64), np.array([0.0, math.nan]))
+def make_alarm_state() -> AlarmState:
+    """Return the state before anything was announced: the first segment started at 0."""
+    return AlarmState(np.zeros(7, dtype=np.int64), np.array([0.0, math.nan]))
 
 
 @kernel
-def _write(events, count, kind, t, watch, state):
-    places = watch.places
+def write_event(events, count, kind, t, number, index, probability, low, high, state, before, period, reasons, change):
+    """Write row ``count`` of the event buffer; returns how many rows are filled then."""
     row = events[count]
     row[KIND] = kind
     row[AT] = t
-    row[E_ALARM] = places[NEXT] - 1
-    row[E_INDEX] = places[INDEX]
-    row[E_PROBABILITY] = watch.amounts[PROBABILITY]
-    row[E_LOW] = places[LOW]
-    row[E_HIGH] = places[HIGH]
+    row[E_ALARM] = number
+    row[E_INDEX] = index
+    row[E_PROBABILITY] = probability
+    row[E_LOW] = low
+    row[E_HIGH] = high
     row[E_STATE] = state
-    row[E_BEFORE] = places[BEFORE]
-    row[E_PERIOD] = 0.0
-    row[E_REASONS] = 0.0
-    row[E_CHANGE] = places[NEXT] - 1
+    row[E_BEFORE] = before
+    row[E_PERIOD] = period
+    row[E_REASONS] = reasons
+    row[E_CHANGE] = change
     return count + 1
+
+
+@kernel
+def _write(events, count, kind, t, alarm_state, state):
+    """Write an event of the change that is followed."""
+    ints = alarm_state.ints
+    number = ints[NEXT] - 1
+    return write_event(
+        events, count, kind, t, number, ints[INDEX], alarm_state.floats[PROBABILITY], ints[LOW], ints[HIGH], state,
+        ints[BEFORE], 0.0, 0, number,
+    )  # fmt: skip
 
 
 @kernel
@@ -214,105 +227,120 @@ def _mass_from(starts, weights, count, first):
 
 
 @kernel
-def _is_large_enough(policy, watch, starts, weights, levels, noises, count, first):
-    """Whether the level moved by the least effect since the segment that was announced last."""
-    if policy.min_effect <= 0.0 and policy.min_effect_sd <= 0.0:
-        return True
-    best, most = -1, -1.0
+def _heaviest_from(starts, weights, count, first, above):
+    """Return the position of the heaviest start from ``first`` on; -1 if none has more weight than ``above``."""
+    best, most = -1, above
     for i in range(count):
         if starts[i] >= first and weights[i] > most:
             best, most = i, weights[i]
-    moved = abs(levels[best] - watch.amounts[LEVEL_BEFORE])
-    # a family without a level moves by nan, which is large enough
+    return best
+
+
+@kernel
+def _is_large_enough(policy, alarm_state, starts, weights, levels, noises, count, first):
+    """Return whether the level moved by the least effect since the segment that was announced last.
+
+    A family without a level moves by NaN, and an engine without levels is not asked: both are large enough.
+    """
+    if levels is None:
+        return True
+    if policy.min_effect <= 0.0 and policy.min_effect_sd <= 0.0:
+        return True
+    best = _heaviest_from(starts, weights, count, first, -1.0)
+    moved = abs(levels[best] - alarm_state.floats[LEVEL_BEFORE])
     return not (moved < policy.min_effect or moved < policy.min_effect_sd * noises[best])
 
 
 @kernel
-def _remember_level(watch, starts, weights, levels, count, first):
-    """The level of the announced segment, while nothing has followed it."""
+def _remember_level(alarm_state, starts, weights, levels, count, first):
+    """Remember the level of the announced segment, while nothing has followed it."""
+    if levels is None:
+        return
     best, most = -1, 0.5
     for i in range(count):
         if starts[i] < first and weights[i] > most:
             best, most = i, weights[i]
     if best >= 0:
-        watch.amounts[LEVEL_BEFORE] = levels[best]
+        alarm_state.floats[LEVEL_BEFORE] = levels[best]
 
 
 @kernel
-def _moved_place(starts, weights, parents, count, first, before):
-    """The heaviest start from ``first`` on if it follows a start below ``before``: then it is the announced change in
-    another place, and not one more. -1 if it does not."""
-    best, most = -1, 0.0
-    for i in range(count):
-        if starts[i] >= first and weights[i] > most:
-            best, most = i, weights[i]
+def _moved_start(starts, weights, parents, count, first, before):
+    """Return the heaviest start from ``first`` on if it follows a start below ``before``, else -1.
+
+    If it does, it is the announced change at another index, and not one more. Without ``parents`` this is not known.
+    """
+    if parents is None:
+        return -1
+    best = _heaviest_from(starts, weights, count, first, 0.0)
     return starts[best] if best >= 0 and 0 <= parents[best] < before else -1
 
 
 @kernel
-def _retract(watch, t, state, events, written):
-    written = _write(events, written, RETRACTED, t, watch, state)
-    watch.places[STATUS] = IDLE
-    watch.places[INDEX] = watch.places[BEFORE]
+def _retract(alarm_state, t, state, events, written):
+    written = _write(events, written, RETRACTED, t, alarm_state, state)
+    alarm_state.ints[STATUS] = IDLE
+    alarm_state.ints[INDEX] = alarm_state.ints[BEFORE]
     return written
 
 
 @kernel
-def _follow_open(policy, watch, t, starts, weights, parents, count, state, events, written):
+def _follow_open(policy, alarm_state, t, starts, weights, parents, count, state, events, written):
     """Retract, relocate or confirm the alarm that is followed."""
-    places, amounts = watch.places, watch.amounts
-    first = places[BEFORE] + policy.min_segment
-    amounts[PROBABILITY] = _mass_from(starts, weights, count, first)
-    if places[STATUS] == OPEN and amounts[PROBABILITY] < policy.retract:
-        return _retract(watch, t, state, events, written)
-    if amounts[PROBABILITY] < policy.retract:
-        return written  # confirmed, and now in doubt: there is no better place for it
-    last = places[INDEX] + policy.min_segment - 1
+    ints, floats = alarm_state.ints, alarm_state.floats
+    first = ints[BEFORE] + policy.min_segment
+    floats[PROBABILITY] = _mass_from(starts, weights, count, first)
+    if ints[STATUS] == OPEN and floats[PROBABILITY] < policy.retract:
+        return _retract(alarm_state, t, state, events, written)
+    if floats[PROBABILITY] < policy.retract:
+        return written  # confirmed, and now in doubt: there is no better index for it
+    last = ints[INDEX] + policy.min_segment - 1
     if _mass_from(starts, weights, count, last + 1) > policy.threshold:
-        moved = _moved_place(starts, weights, parents, count, last + 1, first)
-        if moved < 0 or (moved > places[RAISED_AT] and places[STATUS] == SETTLING):
+        moved = _moved_start(starts, weights, parents, count, last + 1, first)
+        if moved < 0 or (moved > ints[RAISED_AT] and ints[STATUS] == SETTLING):
             return written  # the next change has come: this one stays where it is
-        if moved > places[RAISED_AT]:  # what was announced did not happen; something did later
-            return _retract(watch, t, state, events, written)
-        last = places[RAISED_AT]
+        if moved > ints[RAISED_AT]:  # what was announced did not happen; something did later
+            return _retract(alarm_state, t, state, events, written)
+        last = ints[RAISED_AT]
     index, low, high = _locate(starts, weights, count, first, last)
-    places[INDEX] = index
-    if not places[LOW] <= index <= places[HIGH]:
-        places[LOW], places[HIGH] = low, high
-        written = _write(events, written, RELOCATED, t, watch, state)
-    if places[STATUS] == OPEN and t - places[RAISED_AT] >= policy.confirm_after:
-        places[STATUS] = SETTLING
-        places[LOW], places[HIGH] = low, high
-        written = _write(events, written, CONFIRMED, t, watch, state)
+    ints[INDEX] = index
+    if not ints[LOW] <= index <= ints[HIGH]:
+        ints[LOW], ints[HIGH] = low, high
+        written = _write(events, written, RELOCATED, t, alarm_state, state)
+    if ints[STATUS] == OPEN and t - ints[RAISED_AT] >= policy.confirm_after:
+        ints[STATUS] = SETTLING
+        ints[LOW], ints[HIGH] = low, high
+        written = _write(events, written, CONFIRMED, t, alarm_state, state)
     return written
 
 
 @kernel
-def follow(policy, watch, t, starts, weights, parents, levels, noises, count, state, events, written):
-    """Apply the policy after observation ``t``; events go to rows ``written`` and on; returns how many rows are filled.
+def apply_policy(policy, alarm_state, t, starts, weights, parents, levels, noises, count, state, events, written):
+    """Apply the policy after observation ``t``. Events go to rows ``written`` and on; returns how many rows are filled.
 
-    ``starts`` (ascending) and ``weights`` (summing to 1): the posterior of the current segment's start. ``parents``:
-    the most probable start of the segment before each, -1 where it is not known. ``levels`` and ``noises``: the mean
-    and standard deviation under each, read only where the policy has a least effect.
+    ``starts`` (ascending) and ``weights`` (summing to 1): the posterior of the current segment's start. The next three
+    are arrays, or None if the engine does not know them. ``parents``: the most probable start of the segment before
+    each, -1 if it is not known. ``levels`` and ``noises``: the mean and standard deviation under each, read only if the
+    policy has a least effect.
     """
-    places, amounts = watch.places, watch.amounts
-    if places[STATUS] != IDLE:
-        written = _follow_open(policy, watch, t, starts, weights, parents, count, state, events, written)
-    first = places[INDEX] + policy.min_segment
+    ints, floats = alarm_state.ints, alarm_state.floats
+    if ints[STATUS] != IDLE:
+        written = _follow_open(policy, alarm_state, t, starts, weights, parents, count, state, events, written)
+    first = ints[INDEX] + policy.min_segment
     probability = _mass_from(starts, weights, count, first)
     if probability > policy.threshold:
-        if _is_large_enough(policy, watch, starts, weights, levels, noises, count, first):
-            if places[STATUS] == OPEN:
-                written = _write(events, written, CONFIRMED, t, watch, state)
-            places[BEFORE] = places[INDEX]
-            places[INDEX], places[LOW], places[HIGH] = _locate(starts, weights, count, first, t)
-            places[STATUS] = OPEN
-            places[RAISED_AT] = t
-            places[NEXT] += 1
-            amounts[PROBABILITY] = probability
-            written = _write(events, written, RAISED, t, watch, state)
+        if _is_large_enough(policy, alarm_state, starts, weights, levels, noises, count, first):
+            if ints[STATUS] == OPEN:
+                written = _write(events, written, CONFIRMED, t, alarm_state, state)
+            ints[BEFORE] = ints[INDEX]
+            ints[INDEX], ints[LOW], ints[HIGH] = _locate(starts, weights, count, first, t)
+            ints[STATUS] = OPEN
+            ints[RAISED_AT] = t
+            ints[NEXT] += 1
+            floats[PROBABILITY] = probability
+            written = _write(events, written, RAISED, t, alarm_state, state)
     elif policy.min_effect > 0.0 or policy.min_effect_sd > 0.0:
-        _remember_level(watch, starts, weights, levels, count, first)
+        _remember_level(alarm_state, starts, weights, levels, count, first)
     return written
 
 

@@ -6,35 +6,24 @@ import copy
 import threading
 import warnings
 from collections import deque
-from collections.abc import Hashable
+from collections.abc import Hashable, Sequence
 from typing import Any
 
 import numpy as np
 
 from ishsmm_stream import _checks
-from ishsmm_stream.model import encoding
-from ishsmm_stream.model.durations import Fixed
-from ishsmm_stream.model.emissions import Autoregressive, Categorical, Mixed, MultivariateNormal, Normal, Poisson
+from ishsmm_stream.model import catalogue
+from ishsmm_stream.model.emissions import Normal
 from ishsmm_stream.model.emissions import family as emission_family
 from ishsmm_stream.model.presets import Model
 from ishsmm_stream.model.priors import Beta
-from ishsmm_stream.online import (
-    adaptive,
-    alarms,
-    episodes,
-    hazard,
-    left_to_right,
-    rarity,
-    recurring,
-    saved,
-    smoothing,
-    snapshot,
-    week,
-)
-from ishsmm_stream.online.alarms import AlarmPolicy, Watch
+from ishsmm_stream.online import alarms, build, change_points, episodes, intake, rarity, saved_detector, week
+from ishsmm_stream.online.alarms import AlarmPolicy
+from ishsmm_stream.online.build import AUTO
+from ishsmm_stream.online.engine import Engine
 from ishsmm_stream.online.in_use import alone
-from ishsmm_stream.online.left_to_right import LeftToRight, Taken, Window
-from ishsmm_stream.online.recurring import Recurring
+from ishsmm_stream.online.intake import CLIPPED, RAW, STANDARDISED, Batch, Intake
+from ishsmm_stream.online.renewal import adaptive
 from ishsmm_stream.online.results import (
     AnnouncedChange,
     ChangePoint,
@@ -44,30 +33,14 @@ from ishsmm_stream.online.results import (
     Rarity,
     StateEstimate,
 )
-from ishsmm_stream.online.scaling import Scaling
-from ishsmm_stream.online.stillness import REPEATS, Stillness
-from ishsmm_stream.online.validation import LARGEST_STATE, refuse_others, require
 
-AUTO = "auto"
 # Rows that one call of the compiled loop takes: bounds its buffers.
 _ROWS_AT_ONCE = 4096
-# Priors of "auto" for several channels, in units of the standardised stream.
-_LEVEL_WEIGHT = 0.1
-_DEFAULT_HAZARD = Beta(1.0, 500.0)
-_DEFAULT_MIN_DWELL = 4  # shorter excursions are outliers
 # Purposes of random numbers.
 _STATE, _FORECAST = 1, 2
 _FORECAST_DRAWS = 2000
-# Readings under priors that are given are cut here, so that their squares and products remain numbers.
-_LIMIT = 1e30
 # Warm-up policy: never announces or raises.
 _MUTED = AlarmPolicy()._replace(threshold=2.0)
-# Stands for the durations of a model whose hazard is learned.
-_NO_DURATION = Fixed(0)
-# How many parents of a start are remembered for smoothing, and the least share of one that is.
-_PARENTS = 13
-_LEAST_SHARE = 1e-3
-_MAX_STATES = 16  # of a chain; the one least likely to return makes room
 
 
 class OnlineDetector:
@@ -134,15 +107,13 @@ class OnlineDetector:
         self._check_model()
         self._constants = adaptive.NEWEST
         self._policy = _policy(threshold, alarm_policy)
-        self._watch = alarms.make_watch()
+        self._alarm_state = alarms.make_alarm_state()
         self._announced: deque[AnnouncedChange] = deque(maxlen=self.keep)
         self._unusual: deque[Episode] = deque(maxlen=self.keep)
         self._settled: deque[ChangePoint] = deque(maxlen=self.keep)
         self._settled_ever = 0
-        self._engine: LeftToRight | Recurring | None = None
-        self._scaling: Scaling | None = None
-        self._recent = np.empty((0, 1))  # rows that an autoregression looks back at
-        self._stillness = Stillness(1)
+        self._engine: Engine | None = None  # made with the first values, which have a number of channels
+        self._intake = Intake(1)
         self._time = 0
         self._log_first = 0.0  # the engine's ln p of the first values
         self._counted = 0  # values since then
@@ -178,7 +149,7 @@ class OnlineDetector:
     def _check_emission(self, emission: Any) -> None:
         if self.outliers and not isinstance(emission, Normal):
             raise ValueError(f"outliers are for emissions.Normal and model='auto', got {type(emission).__name__}")
-        if self.prior == AUTO and isinstance(emission, (Poisson, Categorical)):
+        if self.prior == AUTO and catalogue.entry_of(emission).counts:
             raise ValueError(
                 f"prior='auto' standardises values, which emissions.{type(emission).__name__} cannot take; use 'model'"
             )
@@ -191,12 +162,12 @@ class OnlineDetector:
         self._set_budget()
 
     def _set_budget(self) -> None:
-        """Let the tracker know the budget."""
+        """Write the budget to the tracker."""
         if self._engine is not None:
             self._engine.tracker.floats[rarity.EVERY] = self._policy.every
 
     def _set_hour(self, hour: int) -> None:
-        """Let the tracker know the hour of the week in which the next rows were read."""
+        """Write the hour of the week in which the next rows were read to the tracker."""
         assert self._engine is not None
         self._engine.tracker.floats[rarity.HOUR] = hour
 
@@ -235,74 +206,94 @@ class OnlineDetector:
     def _take(self, values: Any, stops: bool, hour: int = week.NO_HOUR) -> tuple[int, list[Event]]:
         if np.size(values) == 0:
             return 0, []
-        raw = rows = _checks.series("values", values)
+        readings = _checks.series("values", values)
         if self._engine is None:
-            self._prepare(rows.shape[1])
-        assert self._engine is not None
-        if rows.shape[1] != self._recent.shape[1]:
-            raise ValueError(f"values have {rows.shape[1]} channels, the stream has {self._recent.shape[1]}")
+            self._prepare(readings.shape[1])
+        if readings.shape[1] != self._intake.channels:
+            raise ValueError(f"values have {readings.shape[1]} channels, the stream has {self._intake.channels}")
         if isinstance(self.model, Model):
-            emission_family.check_data(self.model.emission, rows)
-        length = len(rows)
-        repeats = self._stillness.repeats(raw)
-        self._time += length
-        muted = 0
-        if self._scaling is not None:
-            rows, muted = self._scaling.take(raw)
-        elif self._is_real:
-            rows = np.clip(raw, -_LIMIT, _LIMIT)
-        if self._scaling is not None and self._scaling.is_warm and muted == 0:
-            is_still = repeats > REPEATS
-        else:
-            is_still = np.zeros(len(rows), dtype=np.bool_)
-            if muted:  # the first values count whatever they are
-                is_still[muted:] = repeats[length - (len(rows) - muted) :] > REPEATS
-        found: list[Event] = []
-        while len(rows):
-            # what was held back is caught up on in silence: nobody could have been told at the time
-            mute = muted > 0
-            take = min(_ROWS_AT_ONCE, muted if mute else len(rows))
-            policy = _MUTED if mute else self._policy_in_units()
-            self._set_hour(week.NO_HOUR if mute else hour)
-            taken, events = self._advance(rows[:take], is_still[:take], policy, stops)
+            emission_family.check_data(self.model.emission, readings)
+        taken, found = self._warm_up(readings, stops, hour) if self._intake.is_learning else (0, [])
+        while taken < len(readings) and not (stops and found):
+            self._set_hour(hour)
+            some = readings[taken : taken + _ROWS_AT_ONCE]
+            ((more, events),) = advance([self], [some], self._policy_in_units(), stops)
+            taken += more
             found += events
-            rows, is_still = rows[taken:], is_still[taken:]
-            muted -= taken if mute else 0
-            if stops and found:
-                break
-        left = len(rows)
-        self._time -= left
-        self._stillness.go_on(raw[length - left - 1], repeats[length - left - 1])
-        return length - left, found
+        return taken, found
+
+    def _warm_up(self, readings: np.ndarray, stops: bool, hour: int) -> tuple[int, list[Event]]:
+        """Take readings until the units are known. Returns how many were taken, and the events they caused.
+
+        Rows that were held back are taken in muted: no event could have been published at the time.
+        """
+        assert self._intake.scaling is not None
+        rows, taken, is_muted = self._intake.scaling.take(readings)
+        found: list[Event] = []
+        while len(rows) and not (stops and found):
+            self._set_hour(week.NO_HOUR if is_muted else hour)
+            some, events = self._take_rows(rows[:_ROWS_AT_ONCE], is_muted, stops)
+            found += events
+            rows = rows[some:]
+        taken -= len(rows)
+        self._time += taken
+        self._intake.count(readings[:taken])
+        return taken, found
+
+    def _take_rows(self, rows: np.ndarray, is_muted: bool, stops: bool = False) -> tuple[int, list[Event]]:
+        """Feed the engine with rows of the warm-up, which are in its units already."""
+        assert self._engine is not None
+        if is_muted:
+            self._engine.begin(rows)
+        policy = _MUTED if is_muted else self._policy_in_units()
+        ((taken, events),) = advance([self], [rows], policy, stops, units=RAW)
+        if is_muted:
+            self._log_first = self._engine.log_evidence
+        return taken, events
 
     def _policy_in_units(self) -> AlarmPolicy:
-        """The policy with its least effect in the units that the engine works in."""
-        if self._scaling is None or self._policy.min_effect == 0.0 or self._scaling.scale[0] == 0.0:
+        """Return the policy with its least effect in the units that the engine works in."""
+        effect = self._policy.min_effect
+        if effect == 0.0 or self._intake.scale[0] == 0.0:
             return self._policy
-        return self._policy._replace(min_effect=self._policy.min_effect / float(self._scaling.scale[0]))
+        return self._policy._replace(min_effect=effect / float(self._intake.scale[0]))
 
-    def _advance(
-        self, rows: np.ndarray, is_still: np.ndarray, policy: AlarmPolicy, stops: bool = False
-    ) -> tuple[int, list[Event]]:
+    @property
+    def _batch_key(self) -> Hashable | None:
+        """What detectors have in common that ``advance`` can serve together.
+
+        None if this one is served alone: before the units are known, if it looks at several channels or back, or if the
+        policy has a least effect, which depends on the units.
+        """
+        engine, intake = self._engine, self._intake
+        if engine is None or intake.units != STANDARDISED or intake.is_learning or intake.look_back:
+            return None
+        if intake.channels != 1 or self._policy.min_effect != 0.0:
+            return None
+        key = engine.batch_key
+        # budgets may differ: each tracker has its own
+        return None if key is None else (key, self._policy._replace(every=0.0))
+
+    def _adopt_batch(self, batch: Batch, i: int, taken: int, complete: int) -> None:
+        """Take over entry ``i`` of a batch, of which ``taken`` rows were taken; ``complete`` of them have a value."""
         assert self._engine is not None
-        if policy is _MUTED and isinstance(self._engine, LeftToRight):
-            self._engine.begin(rows)
-        earlier = len(self._recent)
-        y = np.concatenate([self._recent, rows]) if earlier else rows
-        buffer, settled, end = self._engine.extend(y, is_still, earlier, policy, self._watch, stops)
-        rows, y = rows[: end - earlier], y[:end]
-        if policy is _MUTED:
-            self._log_first = self._engine.log_evidence
-        elif self._scaling is not None:
-            self._counted += _checks.count_complete(rows)
-        if self._look_back:
-            self._recent = y[-self._look_back :].copy()
-        return len(rows), self._keep(buffer, settled)
+        self._engine.forget_answers()
+        intake = self._intake
+        if len(batch.slots) > 1 or batch.ints.base is not self._alarm_state.ints:  # else they are views
+            self._alarm_state.ints[:] = batch.ints[i]
+            self._alarm_state.floats[:] = batch.floats[i]
+        if intake.look_back:
+            intake.keep_recent(batch, i, taken)
+        if batch.units == intake.units:  # else they are rows of the warm-up, which were counted as readings
+            self._time += taken
+            intake.record_last(batch, i)
+        if batch.units == STANDARDISED:
+            self._counted += complete
 
     def _keep(self, buffer: np.ndarray, settled: np.ndarray) -> list[Event]:
-        """Keep the change points that were settled, and the alarms in step with the events, which it returns."""
+        """Keep the change points that were settled, and the changes and alarms of the events. Returns the events."""
         for row in settled:
-            self._settled.append(smoothing.change_point(row))
+            self._settled.append(change_points.change_point(row))
         self._settled_ever += len(settled)
         events = alarms.read_events(buffer)
         for event, row in zip(events, buffer, strict=True):
@@ -310,7 +301,7 @@ class OnlineDetector:
         return events
 
     def _note(self, event: Event, before: int) -> None:
-        """Keep the lists in step with the events; ``before``: the start announced before this change."""
+        """Update the lists by an event; ``before``: the start announced before this change."""
         if event.kind == "alarm":
             self._unusual.append(Episode(event.alarm, event.at, None, event.return_period, event.reasons, event.change))
         elif event.kind == "cleared":
@@ -344,98 +335,36 @@ class OnlineDetector:
         self._note(event, 0)
         return [event]
 
-    # Many detectors at once
-
-    @property
-    def _kind(self) -> Hashable | None:
-        """What it has in common with the detectors that one compiled call can serve together with it; None where it is
-        served alone: before it has learned its units, if it looks at several channels or back, or if its policy has a
-        least effect, which comes in those units."""
-        if (
-            isinstance(self._engine, LeftToRight)
-            and self._scaling is not None
-            and self._scaling.is_warm
-            and self._look_back == 0
-            and self._recent.shape[1] == 1
-            and self._policy.min_effect == 0.0
-        ):
-            engine = self._engine
-            # budgets may differ: each tracker has its own
-            return id(engine.room.block), id(engine.hazard), engine.duration, self._policy._replace(every=0.0)
-        return None
-
-    def _went_on(self, window: Window, taken: Taken, i: int, events: np.ndarray, settled: np.ndarray) -> list[Event]:
-        """Take over what entry ``i`` of a window says; returns the events."""
-        assert isinstance(self._engine, LeftToRight)
-        assert self._scaling is not None
-        self._time += int(taken.readings[i])
-        self._counted += int(taken.complete[i])
-        self._scaling.scale[0] = window.scale[i]
-        self._stillness.go_on(window.latest[i], window.repeats[i])
-        self._watch.places[:] = window.places[i]
-        self._watch.amounts[:] = window.amounts[i]
-        self._engine.forget_answers()
-        return self._keep(events, settled) if len(events) or len(settled) else []
-
-    # What it is made of
+    # The engine and its answers
 
     def _prepare(self, channels: int) -> None:
-        """Build the engine for this many channels."""
+        """Make the engine for this many channels."""
         if isinstance(self.model, Model):
             expected = emission_family.channels(self.model.emission)
             if expected != channels:
                 raise ValueError(f"values have {channels} channels, but the model's emission takes {expected}")
-        self._engine = self._make_engine(channels)
+        self._engine = build.make_engine(self, channels)
         self._set_budget()
-        self._look_back = _look_back(self._engine.emission)
-        self._is_real = not isinstance(self._engine.emission, (Poisson, Categorical))
-        self._recent = np.empty((0, channels))
-        self._stillness = Stillness(channels)
+        emission = self._engine.emission
+        units = RAW if catalogue.entry_of(emission).counts else CLIPPED
         if (self.prior or (AUTO if self.model == AUTO else "model")) == AUTO:
-            self._scaling = Scaling(channels, self.warm_up)
+            units = STANDARDISED
+        self._intake = Intake(channels, units, emission_family.look_back(emission), self.warm_up)
 
-    def _make_engine(self, channels: int) -> LeftToRight | Recurring:
-        if isinstance(self.model, Model) and not self.model.is_renewal:
-            return Recurring(
-                self.model,
-                chains=self.chains,
-                lag=self.lag,
-                max_states=_MAX_STATES,
-                move_every=self.move_every,
-                seed=self.seed,
-            )
-        learned = self.hazard or (_DEFAULT_HAZARD if self.model == AUTO else None)
-        duration = self.model.duration if isinstance(self.model, Model) else _NO_DURATION
-        return LeftToRight(
-            self._emission(channels),
-            duration,
-            hazard.learned_hazard(learned, self._min_dwell()) if learned else hazard.duration_hazard(duration),
-            cap=self.max_hypotheses,
-            lag=self.lag,
-            parents=_PARENTS,
-            least_share=_LEAST_SHARE,
-            channels=channels,
-        )
+    def _preview(self) -> OnlineDetector:
+        """Return this detector; while values are held back, a copy that took them in with the units known so far."""
+        scaling = self._intake.scaling
+        if scaling is None or not len(scaling.held):
+            return self
+        view = copy.deepcopy(self)
+        assert view._intake.scaling is not None
+        view._take_rows(view._intake.scaling.learn(), is_muted=True)
+        return view
 
-    def _emission(self, channels: int) -> Any:
-        if isinstance(self.model, Model):
-            return (
-                adaptive.with_outliers(self.model.emission, float(self.outliers))
-                if self.outliers
-                else self.model.emission
-            )
-        if channels == 1:
-            outliers = adaptive.OUTLIERS if self.outliers is None else float(self.outliers)
-            return adaptive.automatic(outliers, self._constants)
-        identity = tuple(tuple(float(i == j) for j in range(channels)) for i in range(channels))
-        return MultivariateNormal((0.0,) * channels, _LEVEL_WEIGHT, float(channels + 2), identity)
-
-    def _min_dwell(self) -> int:
-        if self.min_dwell is not None:
-            return self.min_dwell
-        return _DEFAULT_MIN_DWELL if self.model == AUTO else 1
-
-    # What it says
+    def _engine_now(self) -> Engine | None:
+        """Return the engine with all that was observed; None before the first observation."""
+        engine = self._preview()._engine
+        return engine if engine is not None and engine.time else None
 
     @property
     def time(self) -> int:
@@ -451,27 +380,11 @@ class OnlineDetector:
         """
         return self._constants
 
-    def _caught_up(self) -> OnlineDetector:
-        """Itself; while first values are held back, a copy that has taken them in with the units known so far."""
-        if self._scaling is None or not len(self._scaling.held):
-            return self
-        view = copy.deepcopy(self)
-        assert view._scaling is not None
-        rows, view._scaling.held = view._scaling.held, view._scaling.held[:0]
-        view._scaling.learn(rows)
-        view._advance(view._scaling.take(rows)[0], np.zeros(len(rows), dtype=np.bool_), _MUTED)
-        return view
-
-    def _view(self) -> LeftToRight | Recurring | None:
-        """The engine with all that was observed; None before the first observation."""
-        engine = self._caught_up()._engine
-        return engine if engine is not None and engine.time else None
-
     @property
     @alone
     def change_points(self) -> tuple[ChangePoint, ...]:
         """The change points as believed now: the settled ones, the last ``keep`` of them, then those still revised."""
-        engine = self._view()
+        engine = self._engine_now()
         return (*self._settled, *(engine.open_change_points() if engine else ()))
 
     @property
@@ -479,7 +392,7 @@ class OnlineDetector:
         """The last ``keep`` announced changes; the index of the latest is refined until the next is announced."""
         found = list(self._announced)
         if found and found[-1].status != "retracted":
-            found[-1] = found[-1]._replace(index=int(self._watch.places[alarms.INDEX]))
+            found[-1] = found[-1]._replace(index=int(self._alarm_state.ints[alarms.INDEX]))
         return tuple(found)
 
     @property
@@ -516,7 +429,7 @@ class OnlineDetector:
         """ln p(values seen); with automatic priors, of those after the first values, which set the units."""
         if self._engine is None:
             return 0.0
-        log_scale = self._scaling.log_scale if self._scaling is not None else 0.0
+        log_scale = self._intake.scaling.log_scale if self._intake.scaling is not None else 0.0
         return self._engine.log_evidence - self._log_first - self._counted * log_scale
 
     @property
@@ -528,13 +441,13 @@ class OnlineDetector:
     def effective_sample_size(self) -> float | None:
         """How many chains of equal weight would say as much, from 1 to ``chains``; None where there are no chains (the
         filter is exact), and before the first observation."""
-        return self._engine.effective_sample_size if isinstance(self._engine, Recurring) else None
+        return self._engine.effective_sample_size if self._engine else None
 
     @property
     @alone
     def n_states(self) -> int:
         """How many states there have been; where none returns, one more than the change points."""
-        view = self._caught_up()
+        view = self._preview()
         if view._engine is None or view._engine.time == 0:
             return 0
         return view._engine.n_states(view._settled_ever + len(view._engine.open_change_points()))
@@ -545,21 +458,21 @@ class OnlineDetector:
         asked = [_checks.number("quantile", q) for q in quantiles or (0.05, 0.5, 0.95)]
         if min(asked) < 0.0 or max(asked) > 1.0:
             raise ValueError(f"a quantile must lie between 0 and 1, got {quantiles!r}")
-        engine = self._view()
+        engine = self._engine_now()
         return (0,) * len(asked) if engine is None else engine.starts().run_length(engine.time, asked)
 
     @alone
     def change_probability(self, last: int) -> float:
         """P(the current segment began within the ``last`` observations); the stream's own beginning is no change."""
         _checks.whole("last", last, 1)
-        engine = self._view()
+        engine = self._engine_now()
         return 0.0 if engine is None else engine.starts().between(max(engine.time - last, 1))
 
     @property
     @alone
     def state(self) -> StateEstimate | None:
         """The state that the stream is in; None before the first observation."""
-        view = self._caught_up()
+        view = self._preview()
         if view._engine is None or view._engine.time == 0:
             return None
         found = view._engine.state(list(view.change_points), lambda: view._generator(_STATE))
@@ -569,14 +482,14 @@ class OnlineDetector:
     def forecast(self, h: int = 1) -> Forecast:
         """What the next ``h`` observations will be: mean, median, 5% and 95% quantiles of each."""
         _checks.whole("h", h, 1)
-        view = self._caught_up()
+        view = self._preview()
         if view._engine is None or view._engine.time == 0:
             raise ValueError("forecast needs at least one observation")
-        paths = view._engine.simulate(h, _FORECAST_DRAWS, view._recent, view._generator(_FORECAST))
+        paths = view._engine.simulate(h, _FORECAST_DRAWS, view._intake.recent, view._generator(_FORECAST))
         answers = np.stack([paths.mean(axis=0), *np.quantile(paths, [0.5, 0.05, 0.95], axis=0)])
-        if view._scaling is not None:
+        if view._intake.scaling is not None:
             with np.errstate(over="ignore"):  # at the ends of the doubles a forecast may lie beyond them
-                answers = np.nan_to_num(answers * view._scaling.scale + view._scaling.location)
+                answers = np.nan_to_num(answers * view._intake.scale + view._intake.location)
         return Forecast(*(answers[:, :, 0] if answers.shape[2] == 1 else answers))
 
     def _generator(self, purpose: int) -> np.random.Generator:
@@ -585,9 +498,9 @@ class OnlineDetector:
 
     def _in_units(self, parameters: dict[str, float]) -> dict[str, float]:
         """Levels and spreads as the stream is measured."""
-        if self._scaling is None:
+        if self._intake.scaling is None:
             return parameters
-        location, scale = self._scaling.location, self._scaling.scale  # 0 while all values were equal
+        location, scale = self._intake.location, self._intake.scale  # 0 while all values were equal
         converted = {}
         for name, value in parameters.items():
             kind, _, channel = name.partition("[")
@@ -603,27 +516,8 @@ class OnlineDetector:
 
     @alone
     def snapshot(self) -> bytes:
-        """Everything as bytes: ``restore`` goes on from them as if nothing had happened."""
-        header = {"settings": self._settings(), "time": self._time, "channels": self._recent.shape[1]}
-        header |= {"log_first": self._log_first, "counted": self._counted, "settled": self._settled_ever}
-        header["alarms"] = [list(change) for change in self._announced]
-        header["unusual"] = [list(episode) for episode in self._unusual]
-        header["repeats"] = self._stillness.count
-        header["constants"] = self._constants
-        arrays = {"places": self._watch.places, "amounts_watched": self._watch.amounts, "recent": self._recent}
-        arrays["latest"] = self._stillness.latest
-        arrays["settled"] = np.array(self._settled, dtype=np.float64).reshape(-1, 4)
-        if self._scaling is not None:
-            header["is_warm"] = self._scaling.is_warm
-            arrays |= {
-                "location": self._scaling.location,
-                "units": self._scaling.scale,
-                "held": self._scaling.held,
-            }
-        if self._engine is not None:
-            arrays |= {f"engine.{name}": array for name, array in self._engine.arrays().items()}
-            arrays |= {f"rarity.{name}": array for name, array in rarity.pack(self._engine.tracker).items()}
-        return snapshot.write(header, arrays)
+        """Return everything as bytes: ``restore`` continues from them."""
+        return saved_detector.encode(self)
 
     @classmethod
     def restore(cls, data: bytes) -> OnlineDetector:
@@ -633,130 +527,43 @@ class OnlineDetector:
         checksum finds accidents. It does not stop somebody who writes other valid numbers: keep snapshots where only
         you can write.
         """
-        header, arrays = snapshot.read(data)
-        try:
-            with np.errstate(all="ignore"):
-                return cls._from_snapshot(header, arrays)
-        except snapshot.SnapshotError:
-            raise
-        except (
-            ArithmeticError,
-            AttributeError,
-            LookupError,
-            MemoryError,
-            RecursionError,
-            TypeError,
-            ValueError,
-        ) as error:
-            raise snapshot.SnapshotError(f"the snapshot is not one of an OnlineDetector: {error!r}") from error
+        return saved_detector.decode(cls, data)
 
-    @classmethod
-    def _from_snapshot(cls, header: dict[str, Any], arrays: dict[str, np.ndarray]) -> OnlineDetector:
-        saved.check_header(header)
-        settings = dict(header["settings"])
-        model = settings.pop("model")
-        policy = settings.pop("alarm_policy")
-        prior = settings.pop("hazard")
-        detector = cls(
-            model if isinstance(model, str) else encoding.decode_model(model),
-            alarm_policy=AlarmPolicy(*policy) if policy else None,
-            hazard=encoding.decode(prior),
-            **settings,
-        )
-        detector._constants = header.get("constants", 1)  # the first set had no number
-        if detector._constants not in adaptive.CONSTANTS:
-            raise ValueError(f"constants {detector._constants!r} are unknown; the snapshot is from a newer version")
-        detector._time = header["time"]
-        detector._log_first, detector._counted = header["log_first"], header["counted"]
-        detector._settled_ever = header["settled"]
-        detector._announced.extend(AnnouncedChange(*change) for change in header["alarms"])
-        detector._unusual.extend(
-            Episode(number, raised, cleared, period, tuple(reasons), change)
-            for number, raised, cleared, period, reasons, change in header.get("unusual", ())
-        )
-        saved.check_lists(header, arrays, detector.keep)
-        alarms.check_watch(arrays, detector._time, len(detector._announced))
-        detector._watch = Watch(arrays["places"], arrays["amounts_watched"])
-        detector._settled.extend(smoothing.change_point(row) for row in arrays["settled"])
-        engine_arrays = {
-            name.removeprefix("engine."): array for name, array in arrays.items() if name.startswith("engine.")
-        }
-        if engine_arrays:
-            detector._load_engine(engine_arrays, header, arrays)
-        else:
-            require(detector._time == 0, "a stream that has begun has an engine")
-            detector._check_engine(header["channels"], None)
-            saved.check_rows(arrays, 1, 0)
-            refuse_others(arrays, saved.ARRAYS)
-        return detector
 
-    def _check_engine(self, channels: int, arrays: dict[str, np.ndarray] | None) -> int:
-        """Raise SnapshotError unless a snapshot's arrays can be those of the engine, and its settings fit into memory.
+def advance(
+    detectors: Sequence[OnlineDetector],
+    readings: Sequence[np.ndarray],
+    policy: AlarmPolicy,
+    stops: bool,
+    units: int | None = None,
+) -> list[tuple[int, list[Event]]]:
+    """Feed readings (length, channels) to the engines of one detector, or of several with one ``_batch_key``.
 
-        Returns the engine's time. Makes the engine if there are arrays.
-        """
-        # "auto" has a matrix for each hypothesis of several channels
-        require(8 * self.max_hypotheses * channels**2 <= LARGEST_STATE, f"there cannot be {channels} channels")
-        if isinstance(self.model, Model) and not self.model.is_renewal:
-            recurring.check_size(
-                self.model, arrays, size=self.chains, lag=self.lag, max_states=_MAX_STATES, move_every=self.move_every
-            )
-            if arrays is None:
-                return 0
-            self._prepare(channels)
-            assert isinstance(self._engine, Recurring)
-            return self._engine.check_arrays(arrays)
-        sizes = {"grid": hazard.GRID_SIZE if self.hazard or self.model == AUTO else 1, "parents": _PARENTS}
-        sizes |= {"cap": self.max_hypotheses, "lag": self.lag, "channels": channels}
-        if arrays is None:
-            left_to_right.check_size(self._emission(channels), **sizes)
-            return 0
-        engine_time = left_to_right.check_arrays(self._emission(channels), arrays, **sizes)
-        self._prepare(channels)
-        return engine_time
-
-    def _load_engine(
-        self, engine_arrays: dict[str, np.ndarray], header: dict[str, Any], arrays: dict[str, np.ndarray]
-    ) -> None:
-        """Make the engine and what goes with it from a snapshot, after a check of the arrays."""
-        channels = header["channels"]
-        engine_time = self._check_engine(channels, engine_arrays)
-        assert self._engine is not None
-        saved.check_rows(arrays, channels, min(self._look_back, engine_time))
-        held = 0
-        if self._scaling is not None:
-            self._scaling.load(arrays, header.get("is_warm"))
-            held = len(self._scaling.held)
-        require(self._time == engine_time + held, "the engine has seen all observations but those held back")
-        self._engine.load(engine_arrays)
-        known = saved.ARRAYS if self._scaling is None else saved.ALL_ARRAYS
-        others = [name for name in arrays if name not in known and not name.startswith("engine.")]
-        if others:  # snapshots from before there was rarity go on without a record
-            refuse_others(others, rarity.PACKED)
-            rarity.check_packed(arrays, channels, len(self._unusual))
-            rarity.unpack(self._engine.tracker, arrays)
-            self._set_budget()
-        self._recent = arrays["recent"]
-        self._stillness.go_on(arrays["latest"], header["repeats"])
-
-    def _settings(self) -> dict[str, Any]:
-        settings = {
-            "model": self.model if isinstance(self.model, str) else encoding.encode_model(self.model),
-            "seed": self.seed,
-            "threshold": self.threshold,
-            "alarm_policy": list(self.alarm_policy) if self.alarm_policy else None,
-            "prior": self.prior,
-            "hazard": encoding.encode(self.hazard),
-            "min_dwell": self.min_dwell,
-            "outliers": self.outliers,
-            "lag": self.lag,
-            "max_hypotheses": self.max_hypotheses,
-            "chains": self.chains,
-            "move_every": self.move_every,
-            "keep": self.keep,
-            "warm_up": self.warm_up,
-        }
-        return {name: encoding.plain(value) for name, value in settings.items()}
+    This is the one way into an engine. ``units``: how readings become rows, if not as usual. With ``stops`` each takes
+    its readings up to the first that causes events. Returns how many each took, and its events.
+    """
+    first = detectors[0]
+    assert first._engine is not None
+    batch = intake.gather(
+        first._intake.units if units is None else units,
+        [detector._intake for detector in detectors],
+        [detector._engine.slot_number for detector in detectors],  # type: ignore[union-attr]
+        [detector._alarm_state for detector in detectors],
+        readings,
+    )
+    result = first._engine.extend(batch, policy, stops)
+    found: list[tuple[int, list[Event]]] = []
+    first_event = first_settled = 0
+    ends = zip(*(array.tolist() for array in result[:4]), strict=True)
+    for i, (taken, complete, last_event, last_settled) in enumerate(ends):
+        detector = detectors[i]
+        caused: list[Event] = []
+        detector._adopt_batch(batch, i, taken, complete)
+        if last_event > first_event or last_settled > first_settled:
+            caused = detector._keep(result.events[first_event:last_event], result.settled[first_settled:last_settled])
+        found.append((taken, caused))
+        first_event, first_settled = last_event, last_settled
+    return found
 
 
 def _policy(threshold: float | None, policy: AlarmPolicy | None) -> AlarmPolicy:
@@ -767,12 +574,3 @@ def _policy(threshold: float | None, policy: AlarmPolicy | None) -> AlarmPolicy:
     if threshold is not None:
         raise ValueError("give threshold or alarm_policy, not both")
     return policy
-
-
-def _look_back(emission: Any) -> int:
-    """How many earlier rows a family reads."""
-    if isinstance(emission, Autoregressive):
-        return emission.order
-    if isinstance(emission, Mixed):
-        return max(_look_back(member) for member in emission.families)
-    return 0

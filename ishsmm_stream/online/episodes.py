@@ -17,21 +17,7 @@ from __future__ import annotations
 
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online import rarity
-from ishsmm_stream.online.alarms import (
-    AT,
-    E_ALARM,
-    E_BEFORE,
-    E_CHANGE,
-    E_HIGH,
-    E_INDEX,
-    E_LOW,
-    E_PERIOD,
-    E_PROBABILITY,
-    E_REASONS,
-    E_STATE,
-    KIND,
-    RAISED,
-)
+from ishsmm_stream.online.alarms import E_ALARM, E_PERIOD, KIND, RAISED, write_event
 from ishsmm_stream.online.histogram import BASE, HIGHEST, add, bin_number
 from ishsmm_stream.online.rarity import (
     BEHIND,
@@ -96,20 +82,12 @@ def note_changes(tracker, jump, events, first, last):
 
 @kernel
 def _write(events, count, kind, t, state, tracker, period, kinds):
-    row = events[count]
-    row[KIND] = kind
-    row[AT] = t
-    row[E_ALARM] = tracker.ints[NEXT] - 1
-    row[E_INDEX] = tracker.ints[INDEX]
-    row[E_PROBABILITY] = 0.0
-    row[E_LOW] = tracker.ints[INDEX]
-    row[E_HIGH] = tracker.ints[INDEX]
-    row[E_STATE] = state
-    row[E_BEFORE] = 0.0
-    row[E_PERIOD] = period
-    row[E_REASONS] = kinds
-    row[E_CHANGE] = tracker.ints[BEHIND]
-    return count + 1
+    """Write an event of the newest alarm."""
+    index = tracker.ints[INDEX]
+    return write_event(
+        events, count, kind, t, tracker.ints[NEXT] - 1, index, 0.0, index, index, state, 0, period, kinds,
+        tracker.ints[BEHIND],
+    )  # fmt: skip
 
 
 @kernel

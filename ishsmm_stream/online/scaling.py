@@ -55,38 +55,37 @@ class Scaling:
         self.is_warm = False
         self.held = np.empty((0, channels))
 
-    def take(self, rows: np.ndarray) -> tuple[np.ndarray, int]:
-        """Standardised rows that are ready, and how many of them belong to the first values."""
-        if self.is_warm:
-            return self._standardise(rows), 0
+    def take(self, rows: np.ndarray) -> tuple[np.ndarray, int, bool]:
+        """Take rows while the units are not known, up to the one that makes them known.
+
+        Returns rows for the engine, how many of ``rows`` were taken, and whether the units are known now. If they are,
+        the first values are standardised, with those that were held back. If not, only missing rows at the beginning of
+        the stream are handed on: nothing can be learned from them.
+        """
+        lead = 0
         if not len(self.held):
             begun = ~np.isnan(rows).any(axis=1)
-            if not begun.any():
-                return rows, 0  # missing from the start: nothing to learn, nothing to hold
-            lead = int(np.argmax(begun))
-            if lead:
-                ready, first = self.take(rows[lead:])
-                return np.concatenate([rows[:lead], ready]), lead + first if first else 0
-        held_before = len(self.held)
-        have = int(np.sum(~np.isnan(self.held).any(axis=1)))
-        values = have + np.cumsum(~np.isnan(rows).any(axis=1))
-        full = (values >= self.warm_up) | (held_before + np.arange(1, len(rows) + 1) >= _PATIENCE * self.warm_up)
+            lead = int(np.argmax(begun)) if begun.any() else len(rows)
+        values = rows[lead:]
+        have = int(np.sum(~np.isnan(self.held).any(axis=1))) + np.cumsum(~np.isnan(values).any(axis=1))
+        held = len(self.held) + np.arange(1, len(values) + 1)
+        full = (have >= self.warm_up) | (held >= _PATIENCE * self.warm_up)
+        last = int(np.argmax(full)) + 1 if full.any() else len(values)
+        self.held = np.concatenate([self.held, values[:last]])
         if not full.any():
-            self.held = np.concatenate([self.held, rows])
-            return rows[:0], 0
-        last = int(np.argmax(full)) + 1
-        first_rows = np.concatenate([self.held, rows[:last]])
-        self.learn(first_rows)
-        self.held = self.held[:0]
-        ready = np.concatenate([self._standardise(first_rows), self._standardise(rows[last:])])
-        return ready, len(first_rows)
+            return rows[:lead], len(rows), False
+        return np.concatenate([rows[:lead], self.learn()]), lead + last, True
 
-    def learn(self, rows: np.ndarray) -> None:
-        """Set location and scale from these rows."""
+    def learn(self) -> np.ndarray:
+        """Set location and scale from the rows that are held back. Returns these, standardised."""
+        rows, self.held = self.held, self.held[:0]
         values = rows[~np.isnan(rows).any(axis=1)]
         for channel in range(rows.shape[1]):
             self.location[channel], self.scale[channel] = location_and_scale(values[:, channel])
         self.is_warm = True
+        result = np.empty_like(rows)
+        standardise(rows, self.location, self.scale, result)
+        return result
 
     def load(self, arrays: dict[str, np.ndarray], is_warm: Any) -> None:
         """Become what a snapshot describes. Raises SnapshotError if that cannot be."""
@@ -100,17 +99,12 @@ class Scaling:
         require(type(is_warm) is bool, "units are known or not")
         require(len(held) < (1 if is_warm else _PATIENCE * self.warm_up), "rows are held until the units are known")
         self.is_warm = is_warm
-        self.location, self.scale, self.held = arrays["location"], arrays["units"], held
+        self.location[:], self.scale[:], self.held = arrays["location"], arrays["units"], held
 
     @property
     def log_scale(self) -> float:
         """What standardising a row takes from ln p; channels whose scale is unknown do not count."""
         return float(np.sum(np.log(self.scale[self.scale > 0.0])))
-
-    def _standardise(self, rows: np.ndarray) -> np.ndarray:
-        result = np.empty_like(rows)
-        standardise(rows, self.location, self.scale, result)
-        return result
 
 
 def location_and_scale(values: np.ndarray) -> tuple[float, float]:

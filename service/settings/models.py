@@ -4,32 +4,32 @@ from __future__ import annotations
 
 import inspect
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
+from ishsmm_stream.model.catalogue import (
+    CATEGORIES,
+    DURATIONS,
+    EMISSIONS,
+    OFFERED_DURATIONS,
+    OFFERED_EMISSIONS,
+    PRESETS,
+    PRIORS,
+    WITH_STATES,
+    EmissionEntry,
+)
 from service.settings.nearest import nearest
 
 if TYPE_CHECKING:
     import ishsmm_stream as hs
 
-EMISSIONS = {
-    "normal": "Normal",
-    "poisson": "Poisson",
-    "categorical": "Categorical",
-    "multivariate_normal": "MultivariateNormal",
-    "autoregressive": "Autoregressive",
-}
-DURATIONS = {
-    "poisson": "Poisson",
-    "negative_binomial": "NegativeBinomial",
-    "geometric": "Geometric",
-    "delayed_geometric": "DelayedGeometric",
-}
-WITHOUT_DURATION = ("hdp_hmm", "sticky_hdp_hmm", "bayesian_hmm")
-WITH_STATES = ("bayesian_hmm", "bayesian_hsmm")
-_PRIORS = {"gamma": ("shape", "rate"), "beta": ("a", "b")}
+# Names of presets, in the annotation of a field: msgspec checks them.
+if TYPE_CHECKING:
+    Kind = str
+else:
+    Kind = Literal[tuple(PRESETS)]
 
 
 class ModelTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -39,19 +39,19 @@ class ModelTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     held fixed, or its prior: {gamma = [shape, rate]} or {beta = [a, b]}.
     """
 
-    kind: Literal["ilr", "ied", "hdp_hsmm", "hdp_hmm", "sticky_hdp_hmm", "bayesian_hmm", "bayesian_hsmm"]
+    kind: Kind
     emission: dict[str, Any] = msgspec.field(default_factory=lambda: {"family": "normal"})
     duration: dict[str, Any] | None = None
     states: int | None = None
     hyperparameters: dict[str, Any] = msgspec.field(default_factory=dict)
 
     def __post_init__(self) -> None:
-        _check_family("emission", self.emission, EMISSIONS)
+        _check_family("emission", self.emission, OFFERED_EMISSIONS)
         if self.duration is not None:
-            if self.kind in WITHOUT_DURATION:
+            if not PRESETS[self.kind].has_duration:
                 raise ValueError(f"duration has no meaning for kind = {self.kind!r}: it has no durations of its own")
-            _check_family("duration", self.duration, DURATIONS)
-        if self.kind in WITH_STATES:
+            _check_family("duration", self.duration, OFFERED_DURATIONS)
+        if PRESETS[self.kind].has_states:
             if self.states is None or self.states < 1:
                 raise ValueError(f"states takes the number of states for kind = {self.kind!r}, got {self.states!r}")
         elif self.states is not None:
@@ -61,32 +61,37 @@ class ModelTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     def channels(self) -> int:
         """How many values a reading has."""
         mean = self.emission.get("mean")
-        return len(mean) if self.emission["family"] == "multivariate_normal" and isinstance(mean, list) else 1
+        return len(mean) if self._emission_entry.has_channels and isinstance(mean, list) else 1
 
     @property
     def counts(self) -> bool:
         """Whether the emission is one of whole numbers."""
-        return self.emission["family"] in ("poisson", "categorical")
+        return self._emission_entry.counts
+
+    @property
+    def _emission_entry(self) -> EmissionEntry:
+        return EMISSIONS[self.emission["family"]]
 
     @property
     def counts_below(self) -> float | None:
         """For emissions of whole numbers the first one that is too large, else None."""
-        family = self.emission["family"]
-        if family == "categorical":
+        if self._emission_entry.values == CATEGORIES:
             concentration = self.emission.get("concentration")
             return float(len(concentration) if isinstance(concentration, list) else self.emission["categories"])
-        return math.inf if family == "poisson" else None
+        return math.inf if self.counts else None
 
     def build(self) -> hs.Model:
         """The library's model. ValueError names the key that it cannot take."""
         import ishsmm_stream as hs
 
         parts: list[Any] = [] if self.states is None else [self.states]
-        parts.append(_part("emission", self.emission, hs.emissions, EMISSIONS))
-        if self.kind not in WITHOUT_DURATION:
-            parts.append(_part("duration", self.duration or {"family": "poisson"}, hs.durations, DURATIONS))
+        parts.append(_part("emission", self.emission, getattr(hs.emissions, self._emission_entry.constructor)))
+        if PRESETS[self.kind].has_duration:
+            duration = self.duration or {"family": "poisson"}
+            constructor = getattr(hs.durations, DURATIONS[duration["family"]].constructor)
+            parts.append(_part("duration", duration, constructor))
         preset = getattr(hs, self.kind)
-        known = _hyperparameters(self.kind)
+        known = list(PRESETS[self.kind].hyperparameters.values())
         for name in self.hyperparameters:
             if name not in known:
                 raise ValueError(f"hyperparameters.{name} is unknown{nearest(name, known)}")
@@ -98,14 +103,13 @@ class ModelTable(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
             raise ValueError(f"hyperparameters.{error}" if given else str(error)) from None
 
 
-def _check_family(part: str, table: dict[str, Any], families: dict[str, str]) -> None:
+def _check_family(part: str, table: dict[str, Any], families: Sequence[str]) -> None:
     family = table.get("family")
     if family not in families:
         raise ValueError(f"{part}.family takes {' | '.join(families)}, got {family!r}{nearest(str(family), families)}")
 
 
-def _part(part: str, table: dict[str, Any], module: Any, families: dict[str, str]) -> Any:
-    constructor = getattr(module, families[table["family"]])
+def _part(part: str, table: dict[str, Any], constructor: Callable[..., Any]) -> Any:
     arguments = {name: value for name, value in table.items() if name != "family"}
     known = _arguments(constructor)
     for name in arguments:
@@ -126,15 +130,6 @@ def _arguments(constructor: Callable[..., Any]) -> dict[str, inspect.Parameter]:
     return {name: parameter for name, parameter in signature.parameters.items() if name != "cls"}
 
 
-def _hyperparameters(kind: str) -> list[str]:
-    import ishsmm_stream as hs
-
-    # ied and ilr hand theirs on to structured, which has one argument more, the name
-    preset = hs.structured if kind in ("ilr", "ied") else getattr(hs, kind)
-    keywords = inspect.signature(preset).parameters.values()
-    return [keyword.name for keyword in keywords if keyword.kind is keyword.KEYWORD_ONLY and keyword.name != "name"]
-
-
 def _hyperparameter(name: str, value: Any) -> Any:
     import ishsmm_stream as hs
 
@@ -142,9 +137,9 @@ def _hyperparameter(name: str, value: Any) -> Any:
         return float(value)
     if isinstance(value, dict) and len(value) == 1:
         ((prior, numbers),) = value.items()
-        if prior in _PRIORS and isinstance(numbers, list) and len(numbers) == 2:
+        if prior in PRIORS and isinstance(numbers, list) and len(numbers) == 2:
             try:
-                return getattr(hs.priors, prior.capitalize())(*numbers)
+                return getattr(hs.priors, PRIORS[prior])(*numbers)
             except ValueError as error:
                 raise ValueError(f"hyperparameters.{name}.{prior}: {error}") from None
     raise ValueError(

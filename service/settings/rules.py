@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 from msgspec import Meta
 
+from ishsmm_stream.model.catalogue import PRESETS
 from service.settings import alarm_budget, budgets
 from service.settings.models import ModelTable
 from service.settings.times import Seconds, TimePolicy
@@ -161,7 +162,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         for number in self.state_names:
             if not (number.isascii() and number.isdecimal()):
                 raise ValueError(f"state_names takes the numbers of states from 0 as keys, got {number!r}")
-        if self.state_names and (isinstance(self.model, str) or self.model.kind == "ilr"):
+        if self.state_names and (isinstance(self.model, str) or not PRESETS[self.model.kind].states_return):
             raise ValueError("state_names takes a model in which states return, such as kind = 'ied'")
         counts = isinstance(self.model, ModelTable) and self.model.counts
         if self.transforms and counts:

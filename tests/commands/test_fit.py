@@ -14,6 +14,7 @@ import pytest
 import ishsmm_stream as hs
 from ishsmm_stream.batch.change_points import list_change_points
 from ishsmm_stream.commands import _models, _read, _result, _terminal, demo
+from ishsmm_stream.model.catalogue import OFFERED_DURATIONS, OFFERED_EMISSIONS, PRESETS, WITH_STATES
 from service.cli import main
 
 PRIORS = ["--set", "emission.rate=1", "--set", "duration.scale=100"]
@@ -76,7 +77,7 @@ def test_the_files_hold_what_the_library_says(coal, tmp_path, capsys):
     assert result["log_evidence"] == exact.log_evidence
     assert result["change_probability"] == exact.change_probability.tolist()
     assert result["map"]["change_points"] == list(exact.map_change_points)
-    assert result["map"]["log_joint"] == pytest.approx(exact.map_log_joint)
+    assert result["map"]["log_joint"] == pytest.approx(exact._best[0])
     assert {int(k): p for k, p in result["n_changes"].items()} == {
         k: p for k, p in enumerate(exact.n_changes.tolist()) if p >= 1e-6
     }
@@ -322,21 +323,21 @@ def series_of(values):
     return _read.Series("test", names, values, tuple(range(2, len(values) + 2)))
 
 
-@pytest.mark.parametrize("name", list(_models.MODELS))
+@pytest.mark.parametrize("name", list(PRESETS))
 def test_every_model_can_be_asked_for_and_its_hyperparameters_set(name):
-    states = 3 if name in _models.WITH_STATES else None
+    states = 3 if name in WITH_STATES else None
     share = {"d": "0.5", "rho": "beta(2,1)"}
-    settings = [f"{key}={share.get(key, '2.5')}" for key in _models.MODELS[name]]
+    settings = [f"{key}={share.get(key, '2.5')}" for key in PRESETS[name].hyperparameters.values()]
     built = _models.build_model(_models.Request(name, None, None, states, settings), series_of([1.0, 2.0, 4.0]))
     assert built.model.name == name
-    for key in _models.MODELS[name]:
+    for key in PRESETS[name].hyperparameters.values():
         expected = {"d": 0.5, "rho": {"prior": "beta", "a": 2.0, "b": 1.0}}.get(key, 2.5)
         assert built.settings[key] == expected
-    assert (built.settings["duration"] is None) == (name in _models.WITHOUT_DURATION)
+    assert (built.settings["duration"] is None) == (not PRESETS[name].has_duration)
 
 
-@pytest.mark.parametrize("duration", list(_models.DURATIONS))
-@pytest.mark.parametrize("emission", list(_models.EMISSIONS))
+@pytest.mark.parametrize("duration", OFFERED_DURATIONS)
+@pytest.mark.parametrize("emission", OFFERED_EMISSIONS)
 @pytest.mark.parametrize("values", [[0.0, 0.0, 0.0], [3.0], [1.0, np.nan, 2.0], [0, 1, 0, 1, 1, 0, 1, 1]])
 def test_defaults_exist_for_every_family_whatever_the_data(emission, duration, values):
     built = _models.build_model(_models.Request("ilr", emission, duration, None, ()), series_of(values))

@@ -5,7 +5,17 @@ import pytest
 
 import ishsmm_stream as hs
 from ishsmm_stream.experiments import coal, comparison, ied, ilr, live, morse, prior, telegraph
-from ishsmm_stream.experiments.outcome import FAILS, HOLDS, Silence
+from ishsmm_stream.experiments.outcome import FAILS, HOLDS
+
+
+class Silence:
+    """Progress that is not shown."""
+
+    def step(self, description: str, total: int | None = None) -> None:
+        pass
+
+    def reach(self, done: int, total: int | None) -> None:
+        pass
 
 
 def verdicts(module, tmp_path):

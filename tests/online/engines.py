@@ -4,8 +4,9 @@ import numpy as np
 
 from ishsmm_stream.model.durations import Fixed
 from ishsmm_stream.model.emissions import family as emission_family
-from ishsmm_stream.online import alarms, smoothing
-from ishsmm_stream.online.left_to_right import LeftToRight
+from ishsmm_stream.online import alarms, intake
+from ishsmm_stream.online.renewal import smoothing
+from ishsmm_stream.online.renewal.engine import RenewalEngine, Size
 
 # Stands for the durations of a model whose hazard is learned; no kernel reads it.
 NO_DURATION = Fixed(0)
@@ -14,14 +15,19 @@ NO_DURATION = Fixed(0)
 def build(emission, duration, hazard, size):
     """An engine that remembers every start and every parent of ``size`` observations."""
     channels = emission_family.channels(emission) if type(emission) in emission_family.channels.bodies else 1
-    return LeftToRight(emission, duration, hazard, cap=size, lag=size, parents=size, least_share=0.0, channels=channels)
+    size = Size(grid=len(hazard.prior), cap=size, lag=size, parents=size, channels=channels)
+    return RenewalEngine(emission, duration, hazard, size, least_share=0.0)
 
 
 def feed(engine, y, first=0):
-    """Take y[first:] in; the rows before are looked back at."""
+    """Take y[first:] in; the rows before are looked back at. Returns the rows of events and of settled changes."""
     rows = np.ascontiguousarray(np.reshape(np.asarray(y, dtype=float), (len(y), -1)))
-    is_still = np.zeros(len(rows) - first, dtype=np.bool_)
-    return engine.extend(rows, is_still, first, alarms.AlarmPolicy(), alarms.make_watch())[:2]
+    before = intake.Intake(rows.shape[1], look_back=max(first, 1))
+    before.recent = rows[:first]
+    batch = intake.gather(intake.RAW, [before], [engine.slot_number], [alarms.make_alarm_state()], [rows[first:]])
+    result = engine.extend(batch, alarms.AlarmPolicy(), False)
+    engine.forget_answers()
+    return result.events[: result.event_ends[0]], result.settled[: result.settled_ends[0]]
 
 
 def last_start(engine):

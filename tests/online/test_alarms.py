@@ -16,7 +16,7 @@ class Played:
 
     def __init__(self, policy=POLICY):
         self.policy = policy
-        self.watch = alarms.make_watch()
+        self.alarm_state = alarms.make_alarm_state()
         self.events = []
 
     def step(self, t, posterior, parents=None, levels=None, noise=1.0):
@@ -28,8 +28,8 @@ class Played:
         noises = np.full(len(starts), noise)
         buffer = np.full((20, alarms.EVENT_NUMBERS), np.nan)
         state = int(starts[np.argmax(weights)])
-        count = alarms.follow(
-            self.policy, self.watch, t, starts, weights, before, means, noises, len(starts), state, buffer, 0
+        count = alarms.apply_policy(
+            self.policy, self.alarm_state, t, starts, weights, before, means, noises, len(starts), state, buffer, 0
         )
         assert count <= alarms.MOST_EVENTS
         found = alarms.read_events(buffer[:count])
@@ -79,7 +79,7 @@ def test_an_alarm_is_retracted_when_the_probability_falls_and_never_once_confirm
     assert played.step(32, {0: 0.5, 30: 0.5}) == []  # at the limit is not below it
     (event,) = played.step(33, {0: 0.51, 30: 0.49})
     assert (event.kind, event.alarm, event.probability) == ("retracted", 0, pytest.approx(0.49))
-    # the watch is as if nothing had been announced, but for the number
+    # the state is as if nothing had been announced, but for the number
     assert kinds(played.step(34, {0: 0.05, 30: 0.95})) == [("raised", 34, 1, 30)]
     assert kinds(played.steps(range(35, 40), {0: 0.05, 30: 0.95})) == [("confirmed", 39, 1, 30)]
     assert "retracted" not in {event.kind for event in played.steps(range(40, 60), {0: 0.9, 30: 0.1})}
@@ -120,7 +120,7 @@ def test_a_change_that_turns_out_to_be_elsewhere_moves_its_alarm_and_raises_no_o
         found = played.step(63, {0: 0.02, 30: 0.03, 50: 0.95}, parents={50: 0, 30: 0})
         assert [event.kind for event in found] == expected
         assert found[0].index == 50
-        assert played.watch.places[alarms.INDEX] == 50
+        assert played.alarm_state.ints[alarms.INDEX] == 50
 
 
 def test_an_alarm_for_nothing_is_taken_back_when_something_happens_after_it():
@@ -137,7 +137,7 @@ def test_a_confirmed_alarm_never_moves_to_a_place_that_nobody_believes_in():
     played.steps(range(61, 70), {0: 0.05, 50: 0.95}, parents={50: 0})
     assert kinds(played.events) == [("raised", 61, 0, 50), ("confirmed", 66, 0, 50)]
     assert played.steps(range(70, 75), {0: 1.0, 65: 0.0}) == []
-    assert played.watch.places[alarms.INDEX] == 50
+    assert played.alarm_state.ints[alarms.INDEX] == 50
 
 
 LEVELS = {0: 10.0, 30: 12.0}
@@ -209,7 +209,7 @@ def test_whatever_the_posterior_does_the_events_tell_a_consistent_story(seed):
                 assert event.alarm == len(status)
                 assert event.probability > policy.threshold
                 assert event.index in posterior
-                assert event.index - played.watch.places[alarms.BEFORE] >= policy.min_segment
+                assert event.index - played.alarm_state.ints[alarms.BEFORE] >= policy.min_segment
             else:
                 assert event.alarm == max(status), "only the last alarm has events"
                 assert status[event.alarm] != "retracted"

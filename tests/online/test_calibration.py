@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ishsmm_stream as hs
-from ishsmm_stream.online.hazard import duration_hazard
+from ishsmm_stream.online.renewal.hazard import duration_hazard
 from online import engines
 
 NORMAL = hs.emissions.Normal(0.0, 0.1, 3.0, 3.0)

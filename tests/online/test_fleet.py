@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import ishsmm_stream as hs
-from ishsmm_stream.online import rooms
+from ishsmm_stream.online.renewal.pool import Pool
 
 
 def stream(seed):
@@ -123,20 +123,16 @@ def test_copies_have_a_room_of_their_own():
         same(twin, alone)
 
 
-def test_a_room_is_free_again_when_its_detector_is_gone():
-    house = rooms.House(lambda: rooms_state())
-    held = [house.room() for _ in range(10)]
+def test_a_slot_is_free_again_when_its_detector_is_gone():
+    pool = Pool(lambda: State(np.ones(3), Inner(np.zeros((2, 2), dtype=np.int32))))
+    held = [pool.take_slot() for _ in range(10)]
     held[4].state[0][:] = 7.0
-    blocks = {id(room.block) for room in held}
+    slabs = {id(slot.slab) for slot in held}
     del held[3:6]
     gc.collect()
-    again = [house.room() for _ in range(3)]
-    assert {id(room.block) for room in again} <= blocks
-    assert all((room.state[0] == 1.0).all() for room in again)  # as new, whoever was there before
-
-
-def rooms_state():
-    return State(np.ones(3), Inner(np.zeros((2, 2), dtype=np.int32)))
+    again = [pool.take_slot() for _ in range(3)]
+    assert {id(slot.slab) for slot in again} <= slabs
+    assert all((slot.state[0] == 1.0).all() for slot in again)  # as new, whoever was there before
 
 
 class Inner(tuple):

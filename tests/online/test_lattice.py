@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import ishsmm_stream as hs
-from ishsmm_stream.online import adaptive, lattice
+from ishsmm_stream.online import lattice
+from ishsmm_stream.online.renewal import adaptive
 
 
 def columns(values):
@@ -12,7 +13,7 @@ def columns(values):
 
 
 def step_in_units(detector):
-    return detector._engine.memory.stream[adaptive.STEP] * detector._scaling.scale[0]
+    return detector._engine.memory.stream[adaptive.STEP] * detector._intake.scaling.scale[0]
 
 
 def changes(detector, values):

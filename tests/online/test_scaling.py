@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import ishsmm_stream as hs
-from ishsmm_stream.online.scaling import Scaling, location_and_scale
+from ishsmm_stream.online.scaling import Scaling, location_and_scale, standardise
 from online import engines
 
 
@@ -18,10 +18,17 @@ def standardised(y, sizes=None, warm_up=10):
     sizes = list(sizes or [len(y)])
     while at < len(y):
         size = sizes.pop(0) if len(sizes) > 1 else sizes[0]
-        rows, held = scaling.take(y[at : at + size])
-        out.append(rows)
-        muted += held
-        at += size
+        end = min(at + size, len(y))
+        if not scaling.is_warm:
+            rows, taken, are_first = scaling.take(y[at:end])
+            out.append(rows)
+            muted += len(rows) if are_first else 0
+            at += taken
+        if scaling.is_warm:
+            rows = np.empty_like(y[at:end])
+            standardise(y[at:end], scaling.location, scaling.scale, rows)
+            out.append(rows)
+            at = end
     return np.concatenate(out), muted, scaling
 
 

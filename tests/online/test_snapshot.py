@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 import ishsmm_stream as hs
-from ishsmm_stream.online import adaptive, snapshot
+from ishsmm_stream.online import snapshot
+from ishsmm_stream.online.renewal import adaptive
 from online import engines
 
 NORMAL = hs.emissions.Normal(20.0, 0.1, 1.0, 1.0)

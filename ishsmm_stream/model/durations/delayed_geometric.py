@@ -18,13 +18,13 @@ SMALLEST_Q = 1e-130
 _LARGEST_DELAY = 10_000
 
 
-class _Prior(NamedTuple):
+class _DelayedGeometricFields(NamedTuple):
     a: float
     b: float
     max_delay: int
 
 
-class DelayedGeometric(_Prior):
+class DelayedGeometric(_DelayedGeometricFields):
     """P(r) = q (1 - q)^(r - d) for r >= d, with q ~ Beta(a, b) and d uniform on 0, 1, ..., max_delay.
 
     The paper gives d in {0, ..., 30} the prior 1/30; these are 31 values, so it is 1/31 here (and q lies in (0, 1)).

@@ -1,5 +1,7 @@
 """What a duration family is: a NamedTuple of its prior's numbers, and the functions below, registered for its type.
 
+Functions with a body are defaults: a family registers its own only if it differs. ``catalogue.py`` lists the families.
+
 A segment lasts ``r + 1`` observations, where r >= 0 is the *remaining* count that the family describes (paper: F_r with
 parameter lambda ~ H_r). A segment that has been watched for ``length`` observations and goes on is *censored*: all that
 is known is r >= length - 1. A segment that began e observations before a window keeps its true start: it ends t steps
@@ -16,7 +18,7 @@ from typing import Any
 import numpy as np
 
 from ishsmm_stream import _checks
-from ishsmm_stream._jit import by_family, kernel
+from ishsmm_stream._jit import by_family, by_family_or_default, kernel
 
 # Tables stop where F falls below e^-300 = 1e-130: such durations count as impossible, and products with what is left
 # of F are not denormal.
@@ -30,19 +32,23 @@ def stats_size(prior):
     """How many numbers the statistics of complete segments take."""
 
 
-@by_family
+@by_family_or_default
 def params_size(prior):
-    """How many numbers a parameter (paper: lambda) takes."""
+    """Return how many numbers a parameter (paper: lambda) takes."""
+    return 1
 
 
-@by_family
+@by_family_or_default
 def clear(prior, stats):
     """Set ``stats`` to those of no segments."""
+    stats[:] = 0.0
 
 
-@by_family
+@by_family_or_default
 def add(prior, stats, r):
     """Take a complete segment with remaining count ``r`` into ``stats``."""
+    stats[0] += 1.0
+    stats[1] += r
 
 
 @by_family
@@ -89,13 +95,14 @@ def draw_beyond(prior, params, lowest, rng):
     """Draw r ~ F(lambda) given r >= ``lowest``; ``lowest`` itself where that is impossible."""
 
 
-@by_family
+@by_family_or_default
 def are_valid(prior, stats, time):
     """Return whether each row of ``stats`` (n, size) can be statistics of segments of a stream of ``time`` readings.
     Plain Python.
 
     A snapshot comes from outside. Other functions of the family need not stay finite, or end, on other rows.
     """
+    return count_and_sum_are_valid(stats, time)
 
 
 @by_family

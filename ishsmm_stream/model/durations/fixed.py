@@ -10,11 +10,11 @@ from ishsmm_stream import _checks
 from ishsmm_stream.model.durations import family
 
 
-class _Prior(NamedTuple):
+class _FixedFields(NamedTuple):
     remaining: int
 
 
-class Fixed(_Prior):
+class Fixed(_FixedFields):
     """F is the point mass at r = ``remaining``: every segment lasts remaining + 1 observations.
 
     ``remaining=0`` makes the model a plain HMM: every observation is its own segment, and self-transitions keep a
@@ -33,22 +33,6 @@ class Fixed(_Prior):
 @family.stats_size.register(Fixed)
 def _stats_size(prior):
     return 2
-
-
-@family.params_size.register(Fixed)
-def _params_size(prior):
-    return 1
-
-
-@family.clear.register(Fixed)
-def _clear(prior, stats):
-    stats[:] = 0.0
-
-
-@family.add.register(Fixed)
-def _add(prior, stats, r):
-    stats[0] += 1.0
-    stats[1] += r
 
 
 @family.log_predictive_pmf.register(Fixed)
@@ -96,11 +80,6 @@ def _draw(prior, params, rng):
 @family.draw_beyond.register(Fixed)
 def _draw_beyond(prior, params, lowest, rng):
     return max(int(params[0]), lowest)
-
-
-@family.are_valid.register(Fixed)
-def _are_valid(prior, stats, time):
-    return family.count_and_sum_are_valid(stats, time)
 
 
 @family.mean.register(Fixed)

@@ -18,13 +18,13 @@ SMALLEST_Q = 1e-300
 LARGEST_Q = 1.0 - 2.0**-53
 
 
-class _Prior(NamedTuple):
+class _NegativeBinomialFields(NamedTuple):
     size: tuple[float, ...]
     a: float
     b: float
 
 
-class NegativeBinomial(_Prior):
+class NegativeBinomial(_NegativeBinomialFields):
     """P(r) = C(r + size - 1, r) (1 - q)^size q^r with q ~ Beta(a, b).
 
     ``size`` is a positive number, or a sequence of them if it is unknown: then its prior is uniform over these values.
@@ -109,27 +109,6 @@ def log_tail(size, odds, r):
     return math.log1p(-min(below, LARGEST_Q))
 
 
-@owning_kernel
-def draw_tail(size, odds, lowest, rng):
-    """Draw R given R >= lowest, a float, by inversion: the largest r with P(R >= r) >= U P(R >= lowest)."""
-    log_target = log_tail(size, odds, lowest) + math.log(1.0 - rng.random())
-    low = lowest
-    width = 1.0
-    while width < 1e300 and log_tail(size, odds, low + width) >= log_target:
-        low += width
-        width *= 2.0
-    high = low + width
-    while high - low > 1.0:
-        middle = np.floor(low + 0.5 * (high - low))
-        if middle <= low or middle >= high:  # beyond 2^53 doubles are more than 1 apart
-            break
-        if log_tail(size, odds, middle) >= log_target:
-            low = middle
-        else:
-            high = middle
-    return low
-
-
 # The beta negative binomial: q ~ Beta(a, b) integrated out. Its mass is symmetric in a and size.
 
 
@@ -208,21 +187,32 @@ def _log_beta_tail(size, a, b, r):
     return min(0.0, log_first + math.log(total))
 
 
+# Draws from the tail of either law: ``b`` is None for the negative binomial itself, whose odds ``a`` are then.
+
+
+@kernel
+def _log_either_tail(size, a, b, r):
+    """ln P(R >= r)."""
+    if b is None:
+        return log_tail(size, a, r)
+    return _log_beta_tail(size, a, b, r)
+
+
 @owning_kernel
-def _draw_beta_tail(size, a, b, lowest, rng):
-    """``draw_tail`` of the beta negative binomial."""
-    log_target = _log_beta_tail(size, a, b, lowest) + math.log(1.0 - rng.random())
+def draw_tail(size, a, b, lowest, rng):
+    """Draw R given R >= lowest, a float, by inversion: the largest r with P(R >= r) >= U P(R >= lowest)."""
+    log_target = _log_either_tail(size, a, b, lowest) + math.log(1.0 - rng.random())
     low = lowest
     width = 1.0
-    while width < 1e300 and _log_beta_tail(size, a, b, low + width) >= log_target:
+    while width < 1e300 and _log_either_tail(size, a, b, low + width) >= log_target:
         low += width
         width *= 2.0
     high = low + width
     while high - low > 1.0:
         middle = np.floor(low + 0.5 * (high - low))
-        if middle <= low or middle >= high:
+        if middle <= low or middle >= high:  # beyond 2^53 doubles are more than 1 apart
             break
-        if _log_beta_tail(size, a, b, middle) >= log_target:
+        if _log_either_tail(size, a, b, middle) >= log_target:
             low = middle
         else:
             high = middle
@@ -245,11 +235,6 @@ def _params_size(prior):
     return 2
 
 
-@family.clear.register(NegativeBinomial)
-def _clear(prior, stats):
-    stats[:] = 0.0
-
-
 @family.add.register(NegativeBinomial)
 def _add(prior, stats, r):
     stats[0] += 1.0
@@ -258,30 +243,28 @@ def _add(prior, stats, r):
         stats[2 + g] += log_binomial(prior.size[g], float(r))
 
 
-@family.log_predictive_pmf.register(NegativeBinomial)
-def _log_predictive_pmf(prior, stats, r):
+@kernel
+def _log_predictive(prior, stats, r, is_tail):
+    """ln P(next r = ``r``), or of the tail from ``r`` on: the mean over sizes by their weights."""
     log_total = -np.inf
     log_joint = -np.inf
     for g in range(len(prior.size)):
-        size = prior.size[g]
+        size, a, b = prior.size[g], prior.a + stats[1], prior.b + stats[0] * prior.size[g]
         log_weight = _log_size_weight(prior, stats, g)
-        log_here = _log_beta_mass(size, prior.a + stats[1], prior.b + stats[0] * size, float(r))
+        log_here = _log_beta_tail(size, a, b, r) if is_tail else _log_beta_mass(size, a, b, r)
         log_total = log_add(log_total, log_weight)
         log_joint = log_add(log_joint, log_weight + log_here)
     return min(0.0, log_joint - log_total)
+
+
+@family.log_predictive_pmf.register(NegativeBinomial)
+def _log_predictive_pmf(prior, stats, r):
+    return _log_predictive(prior, stats, float(r), False)
 
 
 @family.log_predictive_survival.register(NegativeBinomial)
 def _log_predictive_survival(prior, stats, r):
-    log_total = -np.inf
-    log_joint = -np.inf
-    for g in range(len(prior.size)):
-        size = prior.size[g]
-        log_weight = _log_size_weight(prior, stats, g)
-        log_here = _log_beta_tail(size, prior.a + stats[1], prior.b + stats[0] * size, float(r))
-        log_total = log_add(log_total, log_weight)
-        log_joint = log_add(log_joint, log_weight + log_here)
-    return min(0.0, log_joint - log_total)
+    return _log_predictive(prior, stats, float(r), True)
 
 
 @family.draw_parameters.register(NegativeBinomial, owning=True)
@@ -302,7 +285,7 @@ def _draw_parameters(prior, stats, censored, rng, params):
     a = prior.a + stats[1]
     b = prior.b + stats[0] * size
     if censored > 0:  # r >= 0 would say nothing
-        a += _draw_beta_tail(size, a, b, float(censored), rng)
+        a += draw_tail(size, a, b, float(censored), rng)
         b += size
     log_q, _ = draw_log_beta(rng, math.log(a), math.log(b))
     params[0] = size
@@ -320,40 +303,66 @@ def _mode(size, q):
     return int(min(max(size - 1.0, 0.0) * (q / (1.0 - q)), float(LARGEST_COUNT)))
 
 
-@family.tabulate.register(NegativeBinomial)
-def _tabulate(prior, params, pmf, survival):
-    size, q = params[0], params[1]
-    odds = (1.0 - q) / q
+# Tables, of the Poisson too: there ``size`` is None, and F(r) = F(r - 1) q / r.
+
+
+@kernel
+def _step(q, size, r):
+    """r F(r) / F(r - 1)."""
+    if size is None:
+        return q
+    return q * (r - 1.0 + size)
+
+
+@kernel
+def fill_around(pmf, survival, peak, log_peak, q, size):
+    """Fill ``pmf`` around its peak as far as it is not negligible; returns (low, high) as ``tabulate`` does.
+
+    If all of the table lies far below the mode, ``survival`` is filled instead, and low is high.
+    """
     length = pmf.shape[0]
-    if length == 0:
-        return 0, 0
-    peak = min(_mode(size, q), length - 1)
-    log_peak = log_mass(size, odds, float(peak))
-    if log_peak < LOG_NEGLIGIBLE:  # the whole table lies far below the mode
+    if log_peak < LOG_NEGLIGIBLE:
         survival[:] = 1.0
         return length, length
     floor = math.exp(LOG_NEGLIGIBLE)
     pmf[peak] = math.exp(log_peak)
     low = peak
     while low > 0:
-        value = pmf[low] * low / (q * (low - 1.0 + size))
+        value = pmf[low] * low / _step(q, size, low)
         if value < floor:
             break
         low -= 1
         pmf[low] = value
     high = peak + 1
     while high < length:
-        value = pmf[high - 1] * (q * (high - 1.0 + size)) / high
+        value = pmf[high - 1] * _step(q, size, high) / high
         if value < floor:
             break
         pmf[high] = value
         high += 1
-    beyond = math.exp(log_tail(size, odds, float(high)))
+    return low, high
+
+
+@kernel
+def fill_survival(pmf, survival, low, high, beyond):
+    """Fill ``survival`` below high from ``pmf``; ``beyond``: P(r >= high)."""
     for r in range(high - 1, low - 1, -1):
         beyond += pmf[r]
         survival[r] = min(beyond, 1.0)
     for r in range(low):
         survival[r] = 1.0
+
+
+@family.tabulate.register(NegativeBinomial)
+def _tabulate(prior, params, pmf, survival):
+    size, q = params[0], params[1]
+    odds = (1.0 - q) / q
+    peak = min(_mode(size, q), pmf.shape[0] - 1)
+    if peak < 0:
+        return 0, 0
+    low, high = fill_around(pmf, survival, peak, log_mass(size, odds, float(peak)), q, size)
+    if low < high:
+        fill_survival(pmf, survival, low, high, math.exp(log_tail(size, odds, float(high))))
     return low, high
 
 
@@ -370,7 +379,7 @@ def _draw(prior, params, rng):
 
 @family.draw_beyond.register(NegativeBinomial)
 def _draw_beyond(prior, params, lowest, rng):
-    r = draw_tail(params[0], (1.0 - params[1]) / params[1], float(max(lowest, 0)), rng)
+    r = draw_tail(params[0], (1.0 - params[1]) / params[1], None, float(max(lowest, 0)), rng)
     return int(min(r, float(LARGEST_COUNT)))
 
 

@@ -7,16 +7,16 @@ from typing import NamedTuple
 
 from ishsmm_stream._special import draw_poisson, log_gamma
 from ishsmm_stream.model.durations import family
-from ishsmm_stream.model.durations.family import LARGEST_COUNT, LOG_NEGLIGIBLE
-from ishsmm_stream.model.durations.negative_binomial import draw_tail, log_mass, log_tail
+from ishsmm_stream.model.durations.family import LARGEST_COUNT
+from ishsmm_stream.model.durations.negative_binomial import draw_tail, fill_around, fill_survival, log_mass, log_tail
 
 
-class _Prior(NamedTuple):
+class _PoissonDurationFields(NamedTuple):
     shape: float
     scale: float
 
 
-class Poisson(_Prior):
+class Poisson(_PoissonDurationFields):
     """r ~ Poisson(rate) with rate ~ Gamma(shape, scale): the second argument is the paper's, a *scale*.
 
     With n complete segments, rate ~ Gamma(shape + sum r, 1 / (1/scale + n)), and the next r is negative binomial with
@@ -37,22 +37,6 @@ def _stats_size(prior):
     return 2
 
 
-@family.params_size.register(Poisson)
-def _params_size(prior):
-    return 1
-
-
-@family.clear.register(Poisson)
-def _clear(prior, stats):
-    stats[:] = 0.0
-
-
-@family.add.register(Poisson)
-def _add(prior, stats, r):
-    stats[0] += 1.0
-    stats[1] += r
-
-
 @family.log_predictive_pmf.register(Poisson)
 def _log_predictive_pmf(prior, stats, r):
     return log_mass(prior.shape + stats[1], 1.0 / prior.scale + stats[0], float(r))
@@ -68,7 +52,7 @@ def _draw_parameters(prior, stats, censored, rng, params):
     shape = prior.shape + stats[1]
     rate = 1.0 / prior.scale + stats[0]
     if censored > 0:  # r >= 0 would say nothing
-        shape += draw_tail(shape, rate, float(censored), rng)
+        shape += draw_tail(shape, rate, None, float(censored), rng)
         rate += 1.0
     params[0] = rng.standard_gamma(shape) / rate
 
@@ -84,30 +68,12 @@ def _log_pmf(prior, params, r):
 @family.tabulate.register(Poisson)
 def _tabulate(prior, params, pmf, survival):
     rate = params[0]
-    length = pmf.shape[0]
-    if length == 0:
+    peak = int(min(rate, pmf.shape[0] - 1.0))
+    if peak < 0:
         return 0, 0
-    peak = int(min(rate, length - 1.0))
-    log_peak = family.log_pmf(prior, params, peak)
-    if log_peak < LOG_NEGLIGIBLE:  # the whole table lies far below the mode
-        survival[:] = 1.0
-        return length, length
-    floor = math.exp(LOG_NEGLIGIBLE)
-    pmf[peak] = math.exp(log_peak)
-    low = peak
-    while low > 0:
-        value = pmf[low] * low / rate
-        if value < floor:
-            break
-        low -= 1
-        pmf[low] = value
-    high = peak + 1
-    while high < length:
-        value = pmf[high - 1] * rate / high
-        if value < floor:
-            break
-        pmf[high] = value
-        high += 1
+    low, high = fill_around(pmf, survival, peak, family.log_pmf(prior, params, peak), rate, None)
+    if low == high:
+        return low, high
     # P(r' >= high); the sum is short: where F(high - 1) is not negligible, the mode is not far
     beyond = 0.0
     term = pmf[high - 1]
@@ -116,11 +82,7 @@ def _tabulate(prior, params, pmf, survival):
         term *= rate / r
         beyond += term
         r += 1
-    for r in range(high - 1, low - 1, -1):
-        beyond += pmf[r]
-        survival[r] = min(beyond, 1.0)
-    for r in range(low):
-        survival[r] = 1.0
+    fill_survival(pmf, survival, low, high, beyond)
     return low, high
 
 
@@ -159,11 +121,6 @@ def _draw_beyond(prior, params, lowest, rng):
         r += 1
         term *= rate / r
     return r
-
-
-@family.are_valid.register(Poisson)
-def _are_valid(prior, stats, time):
-    return family.count_and_sum_are_valid(stats, time)
 
 
 @family.mean.register(Poisson)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -13,7 +13,7 @@ from ishsmm_stream._special import HALF_LOG_TWO_PI, log_gamma, log_student_t
 from ishsmm_stream.model.emissions import family
 
 
-class _Prior(NamedTuple):
+class _AutoregressiveFields(NamedTuple):
     order: int
     trend: bool
     intercept_variance: float
@@ -24,7 +24,7 @@ class _Prior(NamedTuple):
     scale: float
 
 
-class Autoregressive(_Prior):
+class Autoregressive(_AutoregressiveFields):
     """y_t = x_t . b + e with e ~ N(0, s2) and x_t = (1, y_{t-1}, ..., y_{t-order}[, position in the segment]).
 
     s2 ~ InvGamma(shape, scale) and b | s2 ~ N(b0, s2 V), V diagonal: ``intercept_variance``, ``lag_variance`` for every
@@ -70,6 +70,16 @@ class Autoregressive(_Prior):
             _checks.positive("shape", shape),
             _checks.positive("scale", scale),
         )
+
+    @classmethod
+    def weak_numbers(cls, values: np.ndarray) -> dict[str, Any]:
+        """Return the numbers of a weak prior for series like ``values`` (length, channels)."""
+        noise = family.value_scale(values).noises[0]
+        level = float(np.nanmean(values**2)) / noise
+        return {
+            "order": 1, "intercept_variance": family.rounded(max(10.0, level)),
+            "lag_variance": family.rounded(1.0 / noise), "shape": 2.0, "scale": noise,
+        }  # fmt: skip
 
 
 # where the statistics keep what
@@ -130,11 +140,11 @@ def _clear(prior, stats):
 
 @family.add.register(Autoregressive, owning=True)
 def _add(prior, stats, y, t):
-    add_in_room(prior, stats, y, t, np.empty(dimension(prior)))
+    add_with_scratch(prior, stats, y, t, np.empty(dimension(prior)))
 
 
 @kernel
-def add_in_room(prior, stats, y, t, whitened):
+def add_with_scratch(prior, stats, y, t, whitened):
     """``family.add`` for many in turn: the work space, d numbers, is the caller's."""
     position = stats[_POSITION]
     stats[_POSITION] += 1.0
@@ -237,11 +247,6 @@ def _simulate(prior, params, rng, y, t, position):
     y[t, 0] = value + math.sqrt(params[dimension(prior)]) * rng.standard_normal()
 
 
-@family.channels.register(Autoregressive)
-def _channels(prior):
-    return 1
-
-
 @family.are_valid.register(Autoregressive)
 def _are_valid(prior, stats):
     return (
@@ -249,11 +254,6 @@ def _are_valid(prior, stats):
         and family.within(stats[:, _SCALE], 1e-110, _LARGEST_SCALE)
         and family.within(stats[:, _LOG_SHRINKAGE:], -_LARGEST_COEFFICIENT, _LARGEST_COEFFICIENT)
     )
-
-
-@family.check_data.register(Autoregressive)
-def _check_data(prior, y):
-    family.require_channels(y, 1, "Autoregressive")
 
 
 @family.parameter_names.register(Autoregressive)
@@ -278,3 +278,8 @@ def _location(prior, params, y, t, position):
 @family.is_segment_local.register(Autoregressive)
 def _is_segment_local(prior):
     return prior.trend
+
+
+@family.look_back.register(Autoregressive)
+def _look_back(prior):
+    return prior.order

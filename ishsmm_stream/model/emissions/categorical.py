@@ -13,11 +13,11 @@ from ishsmm_stream._special import SMALLEST_LOG, draw_index, draw_log_gamma, log
 from ishsmm_stream.model.emissions import family
 
 
-class _Prior(NamedTuple):
+class _CategoricalFields(NamedTuple):
     concentration: tuple[float, ...]
 
 
-class Categorical(_Prior):
+class Categorical(_CategoricalFields):
     """P(y = k) = p_k for k = 0, ..., C - 1, with p ~ Dirichlet(concentration).
 
     ``concentration`` is one number a category, or a single number together with the number of ``categories``.
@@ -33,6 +33,11 @@ class Categorical(_Prior):
 
     def __new__(cls, concentration: float | Sequence[float], categories: int | None = None):
         return super().__new__(cls, _checked_concentration(concentration, categories))
+
+    @classmethod
+    def weak_numbers(cls, values: np.ndarray) -> dict[str, Any]:
+        """Return the numbers of a weak prior for series like ``values`` (length, channels)."""
+        return {"concentration": 1.0, "categories": max(2, int(np.nanmax(values)) + 1)}
 
 
 def _checked_concentration(concentration: Any, categories: Any) -> tuple[float, ...]:
@@ -133,11 +138,6 @@ def _simulate(prior, params, rng, y, t, position):
     y[t, 0] = category
 
 
-@family.channels.register(Categorical)
-def _channels(prior):
-    return 1
-
-
 @family.are_valid.register(Categorical)
 def _are_valid(prior, stats):
     return family.within(stats, 1e-300, 1e300)
@@ -169,8 +169,3 @@ def _describe(prior, params):
 @family.location.register(Categorical)
 def _location(prior, params, y, t, position):
     return (sum(k * math.exp(value) for k, value in enumerate(params)),)
-
-
-@family.is_segment_local.register(Categorical)
-def _is_segment_local(prior):
-    return False

@@ -1,5 +1,7 @@
 """What an emission family is: a NamedTuple of its prior's numbers, and the functions below, registered for its type.
 
+Functions with a body are defaults: a family registers its own only if it differs. ``catalogue.py`` lists the families.
+
 In all of them ``y`` is the whole series, float64 of shape (length, channels), and ``t`` an index into it: a family may
 look back at earlier values (autoregression). A row with a NaN is missing and has no likelihood term.
 ``stats`` and ``params`` are flat float64 arrays of the sizes that the family states.
@@ -7,12 +9,12 @@ look back at earlier values (autoregression). A row with a NaN is missing and ha
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ishsmm_stream import _checks
-from ishsmm_stream._jit import by_family, kernel, owning_kernel
+from ishsmm_stream._jit import by_family, by_family_or_default, kernel, owning_kernel
 
 # Limits of valid statistics. Values are cut at 1e30 before they get here; sums of squares stay below the second limit.
 LARGEST_COUNT, LARGEST_VALUE, LARGEST_SQUARES = 2.0**53, 1e31, 1e80
@@ -28,9 +30,10 @@ def params_size(prior):
     """How many numbers a parameter (paper: theta) takes."""
 
 
-@by_family
+@by_family_or_default
 def clear(prior, stats):
     """Set ``stats`` to those of no data."""
+    stats[:] = 0.0
 
 
 @by_family
@@ -64,9 +67,16 @@ def simulate(prior, params, rng, y, t, position):
     start."""
 
 
-@by_family
+@by_family_or_default
 def channels(prior):
-    """How many columns the series has. Plain Python, not for kernels."""
+    """Return how many columns the series has. Plain Python, not for kernels."""
+    return 1
+
+
+@by_family_or_default
+def look_back(prior):
+    """Return how many earlier rows of ``y`` the density of a row depends on. Plain Python, not for kernels."""
+    return 0
 
 
 @by_family
@@ -77,9 +87,10 @@ def are_valid(prior, stats):
     """
 
 
-@by_family
+@by_family_or_default
 def check_data(prior, y):
-    """Raise ValueError where ``y`` cannot come from this family. Plain Python, not for kernels."""
+    """Raise ValueError if ``y`` cannot come from this family. Plain Python, not for kernels."""
+    require_channels(y, channels(prior), type(prior).__name__)
 
 
 @by_family
@@ -92,16 +103,22 @@ def describe(prior, params):
     """The numbers named by ``parameter_names`` from ``params``. Plain Python, not for kernels."""
 
 
-@by_family
+@by_family_or_default
 def location(prior, params, y, t, position):
-    """The expected y_t given the parameter, one number a channel: what a plot draws; ``position`` counts from the
-    segment's start. Plain Python."""
+    """Return the expected y_t given the parameter, one number for each channel: what a plot draws.
+
+    ``position`` counts from the segment's start. By default the first described numbers. Plain Python.
+    """
+    return tuple(describe(prior, params)[: channels(prior)])
 
 
-@by_family
+@by_family_or_default
 def is_segment_local(prior):
-    """Whether the density depends on the position inside a segment, so that only the exact ILR inference serves.
-    Plain Python."""
+    """Return whether the density depends on the position inside a segment: then only the exact ILR inference serves.
+
+    Plain Python.
+    """
+    return False
 
 
 def within(numbers: np.ndarray, low: float, high: float) -> bool:
@@ -163,3 +180,46 @@ def require_channels(y: np.ndarray, channels: int, family: str) -> None:
     """Raise ValueError unless ``y`` has as many columns as the family models."""
     if y.shape[1] != channels:
         raise ValueError(f"y has {y.shape[1]} channels, but {family} takes {channels}")
+
+
+# Weak priors in the units of the data
+
+
+class ValueScale(NamedTuple):
+    """What weak priors are scaled to, with one number for each channel."""
+
+    centres: list[float]
+    noises: list[float]  # variances
+    mean_weight: float
+
+
+def value_scale(values: np.ndarray) -> ValueScale:
+    """Return the scale of a series (length, channels).
+
+    The variance inside segments is judged by the differences between neighbours, which changes hardly touch. The
+    spread of the segments' means is judged by the variance of all of the data.
+    """
+    centres = [rounded(float(np.nanmedian(column))) for column in values.T]
+    noises = [rounded(_noise_variance(column)) for column in values.T]
+    # sd of a segment's mean about the centre: that of the data, or some three times the noise if this is more
+    weights = [noise / max(float(np.nanvar(column)), 1e-300) for noise, column in zip(noises, values.T, strict=True)]
+    return ValueScale(centres, noises, rounded(min(0.1, *weights)))
+
+
+def _noise_variance(values: np.ndarray) -> float:
+    """Return the variance of independent noise, by the median size of differences between neighbours.
+
+    If more than half of the differences are zero, it is found by their mean square; for a constant it is 1.
+    """
+    present = values[~np.isnan(values)]
+    differences = np.diff(present)
+    if len(differences) == 0:
+        return 1.0
+    # a difference of two has twice the variance; 1.4826 makes the median absolute value a standard deviation
+    robust = 0.5 * (1.4826 * float(np.median(np.abs(differences)))) ** 2
+    return robust or 0.5 * float(np.mean(differences**2)) or 1.0
+
+
+def rounded(value: float) -> float:
+    """Return ``value`` to three digits: a default is a rough guess and should look like one."""
+    return float(f"{value:.3g}")

@@ -17,12 +17,12 @@ from ishsmm_stream._special import draw_index, log_add
 from ishsmm_stream.model.emissions import family
 
 
-class _Prior(NamedTuple):
+class _MixedFields(NamedTuple):
     families: tuple[Any, ...]
     weights: tuple[float, ...]
 
 
-class Mixed(_Prior):
+class Mixed(_MixedFields):
     """A segment's observations all come from one family f, chosen with probability p_f (``weights``, uniform if None).
 
     The marginal likelihood of a segment is m(block) = sum_f p_f m_f(block), so that the mixture is as conjugate as its
@@ -254,3 +254,8 @@ def _location(prior, params, y, t, position):
 @family.is_segment_local.register(Mixed)
 def _is_segment_local(prior):
     return any(family.is_segment_local(member) for member in prior.families)
+
+
+@family.look_back.register(Mixed)
+def _look_back(prior):
+    return max(family.look_back(member) for member in prior.families)

@@ -15,7 +15,7 @@ from ishsmm_stream._special import HALF_LOG_TWO_PI, LOG_PI, log_gamma
 from ishsmm_stream.model.emissions import family
 
 
-class _Prior(NamedTuple):
+class _MultivariateNormalFields(NamedTuple):
     """What kernels take. Arrays, since the length of a tuple would be part of a kernel's type: every number of channels
     would be compiled anew."""
 
@@ -25,7 +25,7 @@ class _Prior(NamedTuple):
     psi: np.ndarray  # (D, D)
 
 
-class MultivariateNormal(_Prior):
+class MultivariateNormal(_MultivariateNormalFields):
     """y ~ N(mu, Sigma) with Sigma ~ InvWishart(freedom, scale) and mu | Sigma ~ N(mean, Sigma / mean_weight).
 
     ``mean`` has one number for each of the D channels and ``scale`` is a D x D matrix Psi. Where freedom > D + 1,
@@ -50,6 +50,14 @@ class MultivariateNormal(_Prior):
             raise ValueError(f"freedom must be greater than channels - 1 = {channels - 1}, got {freedom!r}")
         checked_weight = _checks.positive("mean_weight", mean_weight)
         return super().__new__(cls, checked_mean, checked_weight, checked_freedom, _checked_scale(scale, channels))
+
+    @classmethod
+    def weak_numbers(cls, values: np.ndarray) -> dict[str, Any]:
+        """Return the numbers of a weak prior for series like ``values`` (length, channels)."""
+        centres, noises, mean_weight = family.value_scale(values)
+        channels = len(centres)
+        scale = tuple(tuple(2.0 * noises[i] if i == j else 0.0 for j in range(channels)) for i in range(channels))
+        return {"mean": tuple(centres), "mean_weight": mean_weight, "freedom": channels + 3.0, "scale": scale}
 
     @property
     def mean(self) -> tuple[float, ...]:
@@ -165,11 +173,6 @@ def _stats_size(prior):
 def _params_size(prior):
     channels = len(prior.centre)
     return channels + channels * channels
-
-
-@family.clear.register(MultivariateNormal)
-def _clear(prior, stats):
-    stats[:] = 0.0
 
 
 @family.add.register(MultivariateNormal)
@@ -335,8 +338,3 @@ def _describe(prior, params):
 @family.location.register(MultivariateNormal)
 def _location(prior, params, y, t, position):
     return tuple(params[: len(prior.centre)])
-
-
-@family.is_segment_local.register(MultivariateNormal)
-def _is_segment_local(prior):
-    return False

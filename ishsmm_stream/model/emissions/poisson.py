@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -14,12 +14,12 @@ from ishsmm_stream.model.emissions import family
 _LARGEST_RATE = 2.0**60  # of a draw, which is an int64
 
 
-class _Prior(NamedTuple):
+class _PoissonFields(NamedTuple):
     shape: float
     rate: float
 
 
-class Poisson(_Prior):
+class Poisson(_PoissonFields):
     """y ~ Poisson(mu) with mu ~ Gamma(shape, rate): the second argument is a *rate*, E[mu] = shape / rate.
 
     Statistics: count, sum of y and sum of ln y!.
@@ -31,6 +31,12 @@ class Poisson(_Prior):
     def __new__(cls, shape: float = 1.0, rate: float = 1.0):
         return super().__new__(cls, _checks.positive("shape", shape), _checks.positive("rate", rate))
 
+    @classmethod
+    def weak_numbers(cls, values: np.ndarray) -> dict[str, Any]:
+        """Return the numbers of a weak prior for series like ``values`` (length, channels)."""
+        average = float(np.nanmean(values))
+        return {"shape": 1.0, "rate": family.rounded(1.0 / average) if average > 0.0 else 1.0}
+
 
 @family.stats_size.register(Poisson)
 def _stats_size(prior):
@@ -40,11 +46,6 @@ def _stats_size(prior):
 @family.params_size.register(Poisson)
 def _params_size(prior):
     return 1
-
-
-@family.clear.register(Poisson)
-def _clear(prior, stats):
-    stats[:] = 0.0
 
 
 @family.add.register(Poisson)
@@ -102,11 +103,6 @@ def _simulate(prior, params, rng, y, t, position):
     y[t, 0] = draw_poisson(rng, min(math.exp(params[0]), _LARGEST_RATE))
 
 
-@family.channels.register(Poisson)
-def _channels(prior):
-    return 1
-
-
 @family.are_valid.register(Poisson)
 def _are_valid(prior, stats):
     return family.within(stats[:, 0], 0.0, family.LARGEST_COUNT) and family.within(stats[:, 1:], 0.0, 1e300)
@@ -130,13 +126,3 @@ def _parameter_names(prior):
 @family.describe.register(Poisson)
 def _describe(prior, params):
     return (math.exp(params[0]),)
-
-
-@family.location.register(Poisson)
-def _location(prior, params, y, t, position):
-    return (math.exp(params[0]),)
-
-
-@family.is_segment_local.register(Poisson)
-def _is_segment_local(prior):
-    return False
