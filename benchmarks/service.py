@@ -37,8 +37,8 @@ from kafka import KafkaConsumer, KafkaProducer  # noqa: E402
 from kafka.structs import OffsetAndMetadata, TopicPartition  # noqa: E402
 from table import Table  # noqa: E402
 
-from service.commands import topics as topics_command  # noqa: E402
 from service.composition import KafkaService  # noqa: E402
+from service.kafka import own_topics  # noqa: E402
 from service.kafka import topics as kafka_topics  # noqa: E402
 from service.kafka.changelog import ChangelogReader  # noqa: E402
 from service.kafka.connection import Connection  # noqa: E402
@@ -110,7 +110,7 @@ def make_settings(bootstrap: list[str], folder: Path, name: str, topic: str, **s
     for section, options in sections.items():
         plain[section] = plain.get(section, {}) | options if isinstance(options, dict) else options
     settings = msgspec.convert(plain, Settings)
-    topics_command.create(settings)
+    own_topics.create(settings)
     return settings
 
 

@@ -25,14 +25,13 @@ sys.path += [str(HERE / "kafka"), str(HERE.parent)]
 
 import local_broker  # noqa: E402
 
-from service.commands import audit as audit_command  # noqa: E402
-from service.commands import topics as topics_command  # noqa: E402
-from service.kafka import groups  # noqa: E402
+from service.kafka import groups, own_topics  # noqa: E402
 from service.kafka import topics as kafka_topics  # noqa: E402
 from service.kafka.following import follow  # noqa: E402
 from service.kafka.input import connection_of  # noqa: E402
 from service.settings import Settings, load  # noqa: E402
 from service.sources.plant import PLANT, Planted  # noqa: E402
+from service.tools import audit_report  # noqa: E402
 from service.tools.demo import produce  # noqa: E402
 from service.tools.demo_score import DemoScore  # noqa: E402
 from service.tools.tail import Printer, decode, line  # noqa: E402
@@ -135,14 +134,14 @@ def main() -> int:
         with a_broker(settings):
             connection = connection_of(settings)
             kafka_topics.create(connection, [kafka_topics.TopicSpec(settings.kafka.topics[0], PARTITIONS)])
-            topics_command.create(settings)
+            own_topics.create(settings)
             say("starting the worker: it compiles its kernels first, for a minute when it has never done so")
             with a_process("view"), a_process("serve") as worker:
                 wait_for(worker, settings)
                 say("four dozen sensors, 4 readings per second each; planted faults and alarms; Ctrl-C ends it")
                 show(settings, arguments.seconds)
                 say("stopping")
-            return audit_command.show(settings)
+            return audit_report.show(settings)
     except KeyboardInterrupt:
         say("ended before it was running")
         return 130

@@ -12,9 +12,8 @@ from typing import Any
 import msgspec
 from kafka import KafkaProducer
 
-from service.commands import topics as topics_command
 from service.composition import KafkaService
-from service.kafka import groups
+from service.kafka import groups, own_topics
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection
 from service.settings import Settings
@@ -39,7 +38,7 @@ def settings_for(connection: Connection, folder: Path, partitions: int = 2, **se
     settings = msgspec.convert(plain, Settings)
     # for ever: the records' times lie in the past
     kafka_topics.create(connection, [kafka_topics.TopicSpec(f"{name}.in", partitions, {"retention.ms": "-1"})])
-    topics_command.create(settings)
+    own_topics.create(settings)
     return settings
 
 

@@ -219,6 +219,11 @@ class ExactPosterior:
             s = int(self._successor[s])
         return tuple(found)
 
+    @property
+    def map_log_joint(self) -> float:
+        """ln p(y, the most probable segmentation)."""
+        return float(self._best[0])
+
     def draw(self, draws: int, seed: int = 0, chains: int = 1) -> Posterior:
         """Independent draws from the posterior: segmentations, parameters, and hyperparameters from their priors,
         which the data do not touch. They are dealt out to ``chains``, so that callers see the shape that they know."""

@@ -17,7 +17,7 @@ from ishsmm_stream.batch.posterior import Posterior
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model
 
-Progress = Callable[[int, int], None]
+DrawsDone = Callable[[int, int], None]
 
 
 def sample(
@@ -31,7 +31,7 @@ def sample(
     temperature: float = 3.0,
     slice: str | None = None,
     method: str = "auto",
-    progress: bool | Progress = False,
+    progress: bool | DrawsDone = False,
     max_states: int = 512,
 ) -> Posterior:
     """Draw from the posterior of ``model`` given ``y`` (length, or length x channels; NaN = missing).
@@ -92,12 +92,12 @@ def sample(
 class _reporter:
     """Counts sweeps of all chains and passes them on to a function or a bar; used as a context."""
 
-    def __init__(self, progress: bool | Progress, total: int) -> None:
+    def __init__(self, progress: bool | DrawsDone, total: int) -> None:
         self._total = total
         self._done = 0
         self._lock = threading.Lock()
         self._bar: Any = None
-        self._tell: Progress | None = None
+        self._tell: DrawsDone | None = None
         if callable(progress):
             self._tell = progress
         elif progress:

@@ -73,6 +73,7 @@ def test_what_stands_in_one_place_only(pattern, allowed):
 
 def test_the_service_uses_the_librarys_public_names_only():
     public = set(hs.__all__) | {"emissions", "durations", "plots", "__version__", "__path__", "__file__"}
+    public.add("ishsmm_stream.model.catalogue")  # imported as it is: through ``hs``, settings would wait for numba
     used = defaultdict(set)
     for path, text in sources("service"):
         for node in ast.walk(ast.parse(text)):

@@ -62,7 +62,7 @@ def test_every_sum_equals_enumeration(name, duration):
     assert exact.log_evidence == pytest.approx(log_evidence, abs=1e-11)
     np.testing.assert_allclose(exact.change_probability, at, atol=1e-12)
     np.testing.assert_allclose(exact.n_changes, by_count, atol=1e-12)
-    assert exact._best[0] == pytest.approx(max(terms.values()), abs=1e-11)
+    assert exact.map_log_joint == pytest.approx(max(terms.values()), abs=1e-11)
     assert terms[exact.map_change_points] == pytest.approx(max(terms.values()), abs=1e-11)
 
 
@@ -136,10 +136,10 @@ def test_draws_have_the_exact_probabilities():
 def test_a_draws_log_joint_is_bounded_by_the_best_segmentations():
     exact = hs.exact_posterior(COAL, COAL_MODEL)
     draws = exact.draw(2_000, seed=0)
-    assert draws.log_joint.max() <= exact._best[0] + 1e-9
+    assert draws.log_joint.max() <= exact.map_log_joint + 1e-9
     best = draws.draws[int(np.argmax(draws.log_joint))]
     if tuple(best.starts[1:]) == exact.map_change_points:
-        assert best.log_joint == pytest.approx(exact._best[0], abs=1e-9)
+        assert best.log_joint == pytest.approx(exact.map_log_joint, abs=1e-9)
 
 
 def test_missing_values_have_no_likelihood_term():

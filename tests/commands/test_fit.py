@@ -77,7 +77,7 @@ def test_the_files_hold_what_the_library_says(coal, tmp_path, capsys):
     assert result["log_evidence"] == exact.log_evidence
     assert result["change_probability"] == exact.change_probability.tolist()
     assert result["map"]["change_points"] == list(exact.map_change_points)
-    assert result["map"]["log_joint"] == pytest.approx(exact._best[0])
+    assert result["map"]["log_joint"] == pytest.approx(exact.map_log_joint)
     assert {int(k): p for k, p in result["n_changes"].items()} == {
         k: p for k, p in enumerate(exact.n_changes.tolist()) if p >= 1e-6
     }

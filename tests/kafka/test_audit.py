@@ -10,11 +10,11 @@ from kafka_helpers import produce, read_partition
 from running import START, accepted, committed, readings, running, send, settings_for, wait_for
 
 from service import cli
-from service.commands.audit import described
 from service.kafka import groups
 from service.sensors.envelope import changelog_value, read_changelog_value
 from service.settings import Rule
 from service.tools.audit import audit
+from service.tools.audit_report import described
 
 HOSTILE = [b"not json", b'{"sensor": "a", "time": 1, "value": NaN}', b"\xff\xfe", b'{"value": 1.0}']
 

@@ -13,12 +13,12 @@ from running import committed, readings, running, send, settings_for, wait_for
 from worker_helpers import Service, command, eventually, partition_of, produce_readings, reading, records
 
 from service import cli
-from service.commands.audit import described
 from service.kafka.control import ControlFollower, KafkaControl
 from service.operations.control import ControlBook
 from service.runtime.warm_up import compile_kernels
 from service.settings import Rule
 from service.tools.audit import audit
+from service.tools.audit_report import described
 from service.wire import messages
 
 PARTITIONS = 2

@@ -32,7 +32,7 @@ from kafka.admin import (
 from worker_helpers import Service, eventually, first_difference, produce_readings, reading
 
 from service.api.openapi import STATUSES
-from service.commands import topics as topics_command
+from service.kafka import own_topics
 from service.kafka import topics as kafka_topics
 from service.kafka.connection import Connection, ConnectionProblem
 from service.kafka.deliver import deliver
@@ -98,7 +98,7 @@ class Guarded:
         admin = self._login(local_broker.ADMIN[0])
         admin["ISHSMM_KAFKA__SECURITY__PASSWORD"] = local_broker.ADMIN[1]
         kafka_topics.create(self.admin, [kafka_topics.TopicSpec(name, PARTITIONS)])
-        topics_command.create(load(self.service.write(), admin))
+        own_topics.create(load(self.service.write(), admin))
 
     def _login(self, user: str) -> dict[str, str]:
         return {

@@ -28,7 +28,7 @@ def test_another_model_starts_afresh_and_another_alarm_policy_does_not(connectio
     assert live_sensors(changed) == [
         ("boiler-1", "boiler*", 0, False), ("boiler-2", "boiler*", 0, False), ("pump-1", "pump*", 0, True)
     ]  # fmt: skip
-    monkeypatch.setattr("service.commands.check_config.load", lambda *_: changed)
+    monkeypatch.setattr("service.settings.load", lambda *_: changed)
     assert cli.main(["check-config", "--against-live"]) == 0
     said = capsys.readouterr().out
     assert "2 start a new generation" in said

@@ -6,7 +6,7 @@ import msgspec
 from running import committed, readings, running, send, settings_for, wait_for
 from worker_helpers import records
 
-from service.commands import topics as topics_command
+from service.kafka import own_topics
 from service.kafka.connection import Connection
 from service.settings import Settings
 
@@ -36,7 +36,7 @@ def test_a_replay_publishes_the_same_beside_the_service(connection, tmp_path):
         topics=msgspec.structs.replace(settings.topics, **names),
         worker=msgspec.structs.replace(settings.worker, store=tmp_path / "other"),
     )
-    topics_command.create(replay)
+    own_topics.create(replay)
     with running(replay):
         wait_for(lambda: committed(replay) == len(values))
     assert published(connection, replay) == expected

@@ -10,11 +10,11 @@ import pytest
 
 import ishsmm_stream as hs
 from service import settings
-from service.commands.check_config import described
 from service.settings.alarm_budget import LOOSEST, STRICTEST, AlarmBudget, threshold
 from service.settings.rules import Alarms, Rule
 from service.settings.settings import Settings
 from service.settings.times import TimePolicy
+from service.tools.settings_report import described
 
 
 def policy_of(rule: Rule, **alarms) -> hs.AlarmPolicy:
