@@ -28,7 +28,7 @@ class StoredPosition(NamedTuple):
 
 
 class SnapshotTable:
-    """Sensors' saved states; has the interface of ``service.store.Store``, for a partition to read."""
+    """Sensors' saved states; has the interface of ``runtime.snapshot_store.SnapshotStore``, for a partition to read."""
 
     def __init__(self, database: Database) -> None:
         self._database = database

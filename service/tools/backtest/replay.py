@@ -1,7 +1,7 @@
 """Records through a configuration's rules, without publishing anything.
 
-It is the worker's own code that takes the records, `service.partition`, so that what comes out is what a worker would
-have published. Nothing is kept: states live in memory and are thrown away.
+The worker's own code takes the records (``service.sensors.partition``), so what comes out is what a worker would have
+published. Nothing is kept: states live in memory and are thrown away.
 """
 
 from __future__ import annotations
