@@ -1,4 +1,4 @@
-"""Those who are told what a cycle has committed: metrics, the API, the page, the terminal."""
+"""What a cycle has committed, and who is told: the log of dead letters, the API, the page, the terminal."""
 
 from __future__ import annotations
 
