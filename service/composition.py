@@ -40,14 +40,14 @@ log = logging.getLogger(__name__)
 
 
 class Terminal(Observer, Protocol):
-    """Shows a person what the service does."""
+    """Shows a person the work of the service."""
 
     def ready(self) -> None:
-        """All sensors are restored: the first record can come."""
+        """Called when all sensors are restored and the first record can come."""
         ...
 
     def planted(self, fault: Planted) -> None:
-        """The demo plant has a fault."""
+        """Called when a fault of the demo plant begins or ends."""
         ...
 
 
@@ -66,11 +66,11 @@ class ServiceProcess:
         self._closing = ExitStack()
 
     def stop(self) -> None:
-        """Finish the cycle, save what is unsaved, and end."""
+        """Finish the cycle, save all unsaved states, and end."""
         self.worker.stop()
 
     def run(self) -> None:
-        """Check, compile, open everything, and work. Raises the error that ended a source or a sink."""
+        """Check the log, compile kernels, open everything, and work. Raises the error that ended a source or a sink."""
         self.records.check()
         warm_up(self.settings, self._compilers)
         settle_interpreter()
@@ -82,13 +82,13 @@ class ServiceProcess:
             self.worker.run()
         log.info("left")
 
-    _compilers = 0  # further processes that compile kernels when none is cached
+    _compilers = 0  # further processes that compile kernels if none is cached
 
     def _open(self) -> None:
         raise NotImplementedError
 
     def _serve(self, intake: PostingTarget, events: EventPages, front: Front | None = None, hint: str = "") -> None:
-        """Start the API and the port of metrics."""
+        """Start the API and the metrics server."""
         worker, registry = self.worker, self.metrics.registry
         self.metrics.watch(worker.is_ready, self.records.lags)
         backend = Backend(
@@ -107,7 +107,7 @@ class ServiceProcess:
 
 
 class KafkaService(ServiceProcess):
-    """A worker of a consumer group."""
+    """A worker in a consumer group."""
 
     def __init__(self, settings: Settings) -> None:
         metrics = Metrics(settings)
@@ -117,13 +117,13 @@ class KafkaService(ServiceProcess):
         events, posting = RecentEvents(), Posting(self.settings)
         self.observers.append(events)
         self._closing.callback(posting.close)
-        # first: it answers while the log waits for brokers
+        # First, since the API answers while the log waits for brokers.
         self._serve(posting, events.page, hint=" by this worker: another one may have it")
         self._open_log()
 
 
 class EmbeddedService(ServiceProcess):
-    """Everything in one process."""
+    """A service in one process, without a broker."""
 
     records: SqliteLog
     _compilers = (os.cpu_count() or 1) - 1
@@ -171,7 +171,7 @@ class EmbeddedService(ServiceProcess):
 
 
 class _StopsWithSinks:
-    """Stops the worker when a sink has failed."""
+    """Stops the worker if a sink has failed."""
 
     def __init__(self, deliveries: Deliveries, worker: Worker) -> None:
         self._deliveries, self._worker = deliveries, worker

@@ -1,6 +1,6 @@
-"""Where a configured service keeps its records, for commands that read them or write operations beside it.
+"""The storage of a configured service, for commands that read its records or write operations beside it.
 
-Everything that differs between a service on Kafka and one in a SQLite file is asked of a ``Deployment``.
+``Deployment`` covers everything that differs between a service on Kafka and one in a SQLite file.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class FollowedControl(Protocol):
 
 
 class Deployment(Protocol):
-    """A configured service, whether it runs or not."""
+    """A configured service, whether it is running or not."""
 
     mode: Literal["kafka", "embedded"]
-    output: str  # where states and events are, in words
+    output: str  # where states and events are, for messages to people
 
     def operations(self) -> Operations:
-        """Open what mutes, resets and the like are written to."""
+        """Open the place to which mutes, resets and the like are written."""
         ...
 
     def control(self) -> AbstractContextManager[FollowedControl]:
@@ -39,11 +39,12 @@ class Deployment(Protocol):
         ...
 
     def events(self, *, from_beginning: bool, until_end: bool) -> Generator[tuple[bytes, int], None, None]:
-        """Yield events with the times of their commits (ms): those to come, or from the first that is kept."""
+        """Yield events with the times of their commits (ms): new ones only, or from the first one that is kept."""
         ...
 
     def messages(self, *, with_states: bool, earlier: int, is_over: Callable[[], bool]) -> Iterator[bytes | None]:
-        """Yield states and events as they come, after the last ``earlier`` events; None if there is nothing new."""
+        """Yield states and events as they come, and the last ``earlier`` events first. Yields None if there is nothing
+        new."""
         ...
 
     def dead_letters(self) -> Generator[tuple[bytes, int], None, None]:
@@ -51,7 +52,7 @@ class Deployment(Protocol):
         ...
 
     def stored(self, sensor: str) -> AbstractContextManager[Iterator[StoredSensor[Any]]]:
-        """Open what is stored of a sensor: one item for each partition that it can be in."""
+        """Open a sensor's stored data: one item for each partition that may have the sensor."""
         ...
 
 

@@ -1,4 +1,4 @@
-"""What the API asks of the service around it."""
+"""The interface between the API and the service around it."""
 
 from __future__ import annotations
 
@@ -33,18 +33,18 @@ class EventPages(Protocol):
 class Backend(NamedTuple):
     """The functions behind the API's routes. All may be called from any thread."""
 
-    registry: CollectorRegistry  # of the metrics
+    registry: CollectorRegistry  # for the metrics
     is_alive: Callable[[], bool]
     is_ready: Callable[[], bool]
-    post: Callable[[list[PostedReading], int], int]  # see ``runtime.posting.Intake``
+    post: Callable[[list[PostedReading], int], int]  # see ``runtime.posting.PostingTarget``
     events: EventPages
     sensor: Callable[[str], SensorPosterior | None]
-    sensors: Callable[[str, int], list[SensorEntry]]  # by name, after a name, at most so many
+    sensors: Callable[[str, int], list[SensorEntry]]  # sorted by name, after a name, at most this many
     hint: str = ""  # added to the error if a sensor is not found
 
 
 class Front(Protocol):
-    """What a service that knows the whole fleet adds to the API: more routes, which come first, and the page."""
+    """A service that holds the whole fleet adds this to the API: more routes, which come first, and the page."""
 
     def routes(self, bodies: Bodies, session: Session | None, streams_per_address: int) -> list[BaseRoute]: ...
 
@@ -55,5 +55,5 @@ class Front(Protocol):
     def numbered(self, seq: int, committed: int, event: Event) -> NumberedEvent: ...
 
     def close(self) -> None:
-        """End what has no end of its own: streams."""
+        """End the streams, which do not end by themselves."""
         ...

@@ -1,4 +1,4 @@
-"""A sensor's posterior as the API answers it, taken between two cycles."""
+"""A sensor's posterior as the API returns it, taken between two cycles."""
 
 from __future__ import annotations
 
@@ -15,21 +15,21 @@ from service.sensors.track import Track
 from service.wire import messages
 from service.wire.readings import rfc3339
 
-_STEPS = 10  # of the forecast
-# Seconds that a question waits for the cycle to end.
+_STEPS = 10  # steps of the forecast
+# Seconds that a request waits for the cycle to end.
 _PATIENCE = 10.0
 _Seen = TypeVar("_Seen")
 
 
 class SensorLookup:
-    """The sensors of a worker's partitions, for others to look at. ``lock`` is held by the worker while they change."""
+    """Looks up the sensors of a worker's partitions. The worker holds ``lock`` while they change."""
 
     def __init__(self, partitions: Mapping[int, Partition], lock: threading.Lock) -> None:
         self._partitions = partitions
         self._lock = lock
 
     def one(self, name: str) -> SensorPosterior | None:
-        """What is known of a sensor; None where there is no such sensor."""
+        """Return a sensor's posterior, or None if the sensor is not found."""
 
         def look() -> tuple[Track, bool] | None:
             for partition in self._partitions.values():
@@ -39,11 +39,11 @@ class SensorLookup:
             return None
 
         found = self._between_cycles(look)
-        # a copy: the worker goes on meanwhile
+        # The track is a copy, so the worker can continue meanwhile.
         return None if found is None else posterior(*found)
 
     def page(self, after: str, limit: int) -> list[SensorEntry]:
-        """Return sensors by name."""
+        """Return at most ``limit`` sensors after the name ``after``, sorted by name."""
 
         def look() -> list[SensorEntry]:
             found = [
@@ -66,7 +66,7 @@ class SensorLookup:
 
 
 def posterior(track: Track, is_silent: bool) -> SensorPosterior:
-    """What a track knows."""
+    """Return the posterior of a track."""
     detector = track.detector
     record = track.state_record() if track.index >= 0 else None
     forecast = detector.forecast(_STEPS) if record is not None else None

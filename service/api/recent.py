@@ -1,4 +1,4 @@
-"""The last events that a worker has committed, for those who ask it directly: the topic has them all."""
+"""The last events that a worker has committed, for clients that ask it directly. The topic has all events."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ class RecentEvents:
         self._last = 0
 
     def idle(self) -> None:
-        """Nothing to add."""
+        """Do nothing: there is nothing to add."""
 
     def committed(self, cycle: CommittedCycle) -> None:
-        """Keep the events of a cycle."""
+        """Add the events of a cycle."""
         self.add(one.message for one in cycle.outputs if isinstance(one.message, messages.Event))
 
     def add(self, events: Iterable[messages.Event], committed: int | None = None) -> None:
-        """Events that are committed, in their order, now or at a time in milliseconds."""
+        """Add committed events in their order, with the present time or a time in milliseconds."""
         now = int(time.time() * 1000) if committed is None else committed
         with self._lock:
             for event in events:
@@ -39,7 +39,7 @@ class RecentEvents:
     def page(
         self, between: tuple[int, int], limit: int, sensor: str | None, status: str | None, newest_first: bool
     ) -> list[StoredEvent]:
-        """Events after the first number and before the second, of a sensor or of a status."""
+        """Return the events after the first number and before the second, of a sensor or with a status."""
         after, before = between
         with self._lock:
             found = [

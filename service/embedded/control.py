@@ -1,4 +1,4 @@
-"""The tables of what people say."""
+"""The tables of control records and state names."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.operations.names import NameBook
 
 
 class ReplacedState(Protocol):
-    """What records come to."""
+    """State folded from records."""
 
     def replace(self, records: Mapping[str, bytes]) -> None: ...
 
@@ -20,7 +20,7 @@ _Replaced = TypeVar("_Replaced", bound=ReplacedState)
 
 
 class RecordTable(Generic[_Replaced]):
-    """Keeps a book up to date with a table of records by key, which any process may write to."""
+    """Keeps a book up to date with a table of records by key. Any process may write to the table."""
 
     def __init__(self, tables: Tables, table: str, book: _Replaced) -> None:
         self.book = book
@@ -28,19 +28,19 @@ class RecordTable(Generic[_Replaced]):
         self._last: dict[str, bytes] = {}
 
     def poll(self) -> None:
-        """Take note of what has changed."""
+        """Apply what has changed in the table."""
         found = dict(self._tables.reading().execute(f"SELECT key, value FROM {self._table}"))
         if found != self._last:
             self._last = found
             self.book.replace(found)
 
     def read(self) -> _Replaced:
-        """All that is said now."""
+        """Return the book, up to date."""
         self.poll()
         return self.book
 
     def write(self, changes: Changes) -> None:
-        """Say something more; returns when it is on the disk."""
+        """Write records and delete those whose value is None. Returns when the changes are on the disk."""
         said = [(key, value) for key, value in changes.items() if value is not None]
         taken_back = [(key,) for key, value in changes.items() if value is None]
         with self._tables.writing() as writing:
@@ -49,14 +49,14 @@ class RecordTable(Generic[_Replaced]):
 
 
 class ControlTable(RecordTable[ControlBook]):
-    """The control records."""
+    """The table of control records."""
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables, "control", ControlBook())
 
 
 class NameTable(RecordTable[NameBook]):
-    """The names of states."""
+    """The table of state names."""
 
     def __init__(self, tables: Tables) -> None:
         super().__init__(tables, "state_names", NameBook())

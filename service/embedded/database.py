@@ -1,7 +1,7 @@
-"""The one file that holds everything: readings on their way, sensors' states, events, and how far each has come.
+"""The SQLite file that holds everything: readings on their way, sensors' states, events, and the positions of readers.
 
-SQLite with a write-ahead log. Whoever writes does it in a transaction through the one connection for writing, and what
-is committed is on the disk; readers have connections of their own and wait for nobody. One process at a time has it.
+It has a write-ahead log. All writes are transactions of one connection, and a committed transaction is on the disk.
+Readers have connections of their own and wait for nothing. Only one process at a time can open the file.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pathlib import Path
 from service import files
 
 VERSION = 1
-# What a transaction raises that is not on the disk.
+# Raised by a transaction that is not on the disk.
 WriteFailed = sqlite3.Error
 _TABLES = """
 CREATE TABLE formats (format INTEGER PRIMARY KEY, mapping TEXT NOT NULL UNIQUE);
@@ -46,7 +46,7 @@ CREATE TABLE cursors (name TEXT PRIMARY KEY, seq INTEGER NOT NULL) WITHOUT ROWID
 CREATE TABLE control (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 INSERT INTO position VALUES (0, 1, 1, 0, 1);
 """
-# Tables that came later than the files that some people have; readers of the same version need not know them.
+# Tables that were added later, so older files lack them. Older readers of the same version do not need them.
 _LATER_TABLES = """
 CREATE TABLE IF NOT EXISTS state_names (key TEXT PRIMARY KEY, value BLOB NOT NULL) WITHOUT ROWID;
 CREATE TABLE IF NOT EXISTS sinks (
@@ -66,8 +66,8 @@ class Database:
         for file in (path, Path(f"{path}.lock")):
             files.create(file, files.STATE)
         self._held = open(f"{path}.lock", "w")  # noqa: SIM115 - held as long as we run
-        # The file itself, too: by a link it has another path. Closed after SQLite's own connections, since closing any
-        # descriptor of a file gives up the locks that SQLite holds on it.
+        # Lock the file itself, too: through a link it has another path. It is closed after SQLite's own connections,
+        # since closing any descriptor of a file gives up the locks that SQLite holds on it.
         self._file = open(path, "ab")  # noqa: SIM115 - likewise
         try:
             for held in (self._held, self._file):
@@ -101,7 +101,7 @@ class Database:
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction: all of it is on the disk at the end of the block, or none where the block fails."""
+        """Run a transaction. At the end of the block all of it is on the disk; if the block fails, nothing is."""
         with self._lock:
             self._writer.execute("BEGIN IMMEDIATE")
             try:
@@ -113,7 +113,7 @@ class Database:
                 raise
 
     def reading(self) -> sqlite3.Connection:
-        """This thread's connection for reading what is committed."""
+        """Return this thread's connection for reading committed data."""
         connection = getattr(self._of_thread, "connection", None)
         if connection is None:
             connection = self._of_thread.connection = self._connect()
@@ -122,7 +122,7 @@ class Database:
         return connection
 
     def close(self) -> None:
-        """Done with; nobody may be using it any more."""
+        """Close all connections and release the file. No thread may be using it any more."""
         with self._lock:
             for connection in (*self._readers, self._writer):
                 connection.close()

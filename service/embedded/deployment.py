@@ -1,4 +1,4 @@
-"""A service in one SQLite file, for commands beside the process that works with it."""
+"""A service in one SQLite file, for commands beside the process that has it open."""
 
 from __future__ import annotations
 
@@ -68,7 +68,7 @@ class EmbeddedDeployment:
         try:
             with closing(StateFile(self._path)) as file:
                 reading = file.reading()
-                reading.execute("BEGIN")  # one view of everything
+                reading.execute("BEGIN")  # one consistent view of all tables
                 yield iter([self._stored(sensor, reading)])
         except sqlite3.Error as error:
             raise ValueError(f"source.state {self._path}: {error}") from None
@@ -136,7 +136,7 @@ class EmbeddedOperations:
         self.control: ControlLog = ControlTable(self._file)
 
     def generation_of(self, sensor: str) -> int | None:
-        """The generation that a sensor is in: of its snapshot, or of its state where it has none yet."""
+        """Return a sensor's generation: that of its snapshot, or of its state record if it has no snapshot yet."""
         reading = self._file.reading()
         found = reading.execute("SELECT generation FROM sensors WHERE sensor = ?", (sensor,)).fetchone()
         if found is not None:
@@ -146,12 +146,12 @@ class EmbeddedOperations:
         return state.generation if isinstance(state, messages.StateRecord) else None
 
     def sensors(self) -> list[str]:
-        """All that have a state."""
+        """Return the names of all sensors that have a state."""
         found = self._file.reading().execute("SELECT sensor FROM sensors UNION SELECT sensor FROM states ORDER BY 1")
         return [sensor for (sensor,) in found]
 
     def events_with(self, beginning: str) -> dict[str, str]:
-        """Changes whose ids begin so, with their sensors."""
+        """Return the sensors of changes and alarms by their ids, of those whose ids begin like this."""
         found = self._file.reading().execute(
             "SELECT id, sensor FROM events WHERE substr(id, 1, ?) = ?", (len(beginning), beginning)
         )

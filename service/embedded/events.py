@@ -1,4 +1,4 @@
-"""Committed events in the file, for sinks and for people who follow them."""
+"""Committed events in the file, for sinks and for commands that follow them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ _TRY_AGAIN = 1.0
 
 
 class TableEvents:
-    """Events for a sink, and incidents if it gets them. Its cursors and its records are kept under its name.
+    """Reads events for a sink, and incidents if the sink gets them. Its cursors and records are stored under its name.
 
-    A sink that has not read before begins ``since`` seconds ago: what is older is not sent anyway.
+    A sink that has not read before begins ``since`` seconds ago. Older events are not sent anyway.
     """
 
     def __init__(self, tables: Tables, name: str, since: float, incidents: bool = False) -> None:
@@ -64,9 +64,9 @@ class TableEvents:
             time.sleep(_LOOK_EVERY)
 
     def done(self, events: Sequence[CommittedEvent], changes: Changes) -> None:
-        """Move the cursors behind these, and save the sink's records, in one transaction.
+        """Move the cursors behind these events and save the sink's records, in one transaction.
 
-        If the disk does not take it, the events may be sent once more after a restart.
+        If the write fails, the events may be sent once more after a restart.
         """
         moved = dict(event.place for event in events)
         self._cursors |= moved
@@ -92,16 +92,16 @@ class TableEvents:
             log.warning("the position of sink %s is not saved: %s", self._name, error)
 
     def remembered(self) -> Mapping[str, bytes] | None:
-        """Return the sink's records at the first call. Nobody else changes them."""
+        """Return the sink's records at the first call, and None after it. Only the sink changes them."""
         found, self._remembered = self._remembered, None
         return found
 
     def close(self) -> None:
-        """Nothing of its own is open."""
+        """Do nothing: the reader has nothing of its own open."""
 
 
 def follow(tables: Tables, *, from_beginning: bool, until_end: bool) -> Iterator[tuple[bytes, int]]:
-    """Events with the times at which they were committed (ms): those that come from now on, or all."""
+    """Yield events with the times of their commits (ms): new ones only, or all."""
     last = tables.reading().execute("SELECT coalesce(max(seq), 0) FROM events").fetchone()[0]
     cursor = 0 if from_beginning else last
     while True:

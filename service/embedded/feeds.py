@@ -1,6 +1,6 @@
-"""The sources of an embedded service: each on a thread, appending to the intake until it is told to stop.
+"""The sources of an embedded service. Each runs on a thread of its own and appends to the intake until it is stopped.
 
-A source's position is committed with its records, so that each record of a file and each tick of the plant is in the
+A source's position is committed with its records. So each record of a file and each tick of the plant is in the
 intake exactly once, whatever happens.
 """
 
@@ -22,8 +22,11 @@ _TRY_AGAIN = 1.0
 
 
 class Feed:
-    """Runs one source. ``most``: records that may wait for the detectors; ``planted`` is called for the faults of the
-    demo plant."""
+    """Runs one source.
+
+    ``most``: maximum number of records that may wait for the detectors. ``planted`` is called for the faults of the
+    demo plant.
+    """
 
     def __init__(self, source: Source, intake: Intake, most: int, planted: Callable[[Planted], None]) -> None:
         self.error: Exception | None = None
@@ -36,16 +39,16 @@ class Feed:
         self._thread = threading.Thread(target=self._run, name=f"source {source.name}", daemon=True)
 
     def start(self) -> None:
-        """Begin, or continue."""
+        """Start the thread. The source begins, or continues at its position."""
         self._thread.start()
 
     @property
     def is_over(self) -> bool:
-        """Whether the source has ended, or failed."""
+        """Whether the source has ended or failed."""
         return not self._thread.is_alive()
 
     def stop(self) -> None:
-        """Append no more. A read that cannot be ended ends with the process."""
+        """Append no more. A read that cannot be interrupted ends with the process."""
         self._stopping.set()
         if not self._source.blocks:
             self._thread.join()
@@ -62,13 +65,13 @@ class Feed:
             self.error = error
 
     def _waits_for_room(self) -> bool:
-        """Wait while too many records wait for the detectors; False if it is time to stop."""
+        """Wait while too many records wait for the detectors. Returns False if it is time to stop."""
         while not self._stopping.is_set() and self._intake.backlog > self._most:
             self._stopping.wait(0.05)
         return not self._stopping.is_set()
 
     def _append(self, batch: SourceBatch) -> None:
-        """Append, and try again while the disk does not take it."""
+        """Append a batch. If the write fails, try again."""
         while True:
             try:
                 if batch.mapping not in self._formats:

@@ -1,4 +1,4 @@
-"""Incidents in the file, for sinks; with a broker they have a topic."""
+"""Incidents in the file, for sinks. On Kafka, incidents have a topic."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ log = logging.getLogger(__name__)
 
 
 class IncidentTable:
-    """Revisions of incidents in their order, the newest ``keep`` of them."""
+    """Revisions of incidents in their order. The table keeps the newest ``keep``."""
 
     def __init__(self, database: Database, keep: int) -> None:
         self._database = database
@@ -29,7 +29,7 @@ class IncidentTable:
         return [messages.decode_incident(value) for (value,) in found]
 
     def note(self, revisions: list[Incident]) -> None:
-        """Write revisions. If the disk does not take them, they go with the next ones."""
+        """Write revisions. If the write fails, they are written with the next ones."""
         self._waiting += revisions
         if not self._waiting:
             return

@@ -1,7 +1,8 @@
-"""Records on their way to the detectors: a log in the database, which takes the place of an input topic.
+"""The intake: a log of records in the database, in place of an input topic.
 
-Sources append to it, each with its own position in the same transaction, so that a restart neither loses nor repeats.
-Whoever waits at the same time shares a transaction, since each costs a wait for the disk.
+Sources append to it. Each source's position is in the same transaction as its records, so a restart neither loses
+nor repeats records. Appends that wait at the same time share a transaction, since each transaction waits for the
+disk.
 """
 
 from __future__ import annotations
@@ -18,14 +19,14 @@ import msgspec
 from service.embedded.database import Database
 from service.settings import RecordMapping
 
-_MOST_AT_ONCE = 20_000  # records of one transaction
+_MOST_AT_ONCE = 20_000  # records per transaction
 
 
 class IntakeRecord(NamedTuple):
-    """A record of the log, as a partition takes it."""
+    """A record of the intake, in the form that a partition takes."""
 
     offset: int
-    timestamp: int  # when it came, milliseconds
+    timestamp: int  # when it was received, milliseconds
     topic: str  # the source
     format: int
     key: bytes | None
@@ -43,7 +44,7 @@ class _Append(NamedTuple):
 
 
 class Intake:
-    """The log. ``append`` may be called from any thread."""
+    """The log. Any thread may call ``append``."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -61,31 +62,31 @@ class Intake:
         self, source: str, format: int, values: Sequence[bytes], received: int | None = None,
         position: bytes | None = None,
     ) -> Future[int]:  # fmt: skip
-        """Append records; the future has the offset of the last one once they are on the disk."""
+        """Append records. When they are on the disk, the future gets the offset of the last one."""
         now = int(time.time() * 1000) if received is None else received
         batch = _Append(source, format, values, now, position, Future())
         self._waiting.put(batch)
         return batch.done
 
     def format_of(self, mapping: RecordMapping) -> int:
-        """The number under which the log knows how a record is decoded: also after the configuration has changed."""
+        """Return the number of a mapping, so that records can be decoded after the configuration has changed."""
         text = msgspec.json.encode(mapping).decode()
         with self._database.writing() as database:
             database.execute("INSERT OR IGNORE INTO formats (mapping) VALUES (?)", (text,))
             return int(database.execute("SELECT format FROM formats WHERE mapping = ?", (text,)).fetchone()[0])
 
     def mapping_of(self, format: int) -> RecordMapping:
-        """The mapping of a number."""
+        """Return the mapping that has this number."""
         found = self._database.reading().execute("SELECT mapping FROM formats WHERE format = ?", (format,)).fetchone()
         return msgspec.json.decode(found[0], type=RecordMapping)
 
     def position_of(self, source: str) -> bytes | None:
-        """How far a source had come; None where it is new."""
+        """Return a source's position, or None if the source is new."""
         found = self._database.reading().execute("SELECT position FROM sources WHERE source = ?", (source,)).fetchone()
         return None if found is None else found[0]
 
     def close(self) -> None:
-        """Write what waits; nobody may append any more."""
+        """Write all waiting records. No thread may append any more."""
         self._waiting.put(None)
         self._writer.join()
 
@@ -119,7 +120,7 @@ class Intake:
                     "INSERT INTO intake (offset, received, source, format, value) VALUES (?, ?, ?, ?, ?)", rows
                 )
                 database.executemany("INSERT OR REPLACE INTO sources VALUES (?, ?)", positions)
-        except Exception as error:  # a full disk, most likely: theirs to say who wait
+        except Exception as error:  # most likely a full disk; the callers that wait report it
             for batch in batches:
                 batch.done.set_exception(error)
             return
@@ -132,17 +133,17 @@ class Intake:
 
     @property
     def backlog(self) -> int:
-        """Records that wait for the detectors."""
+        """The number of records that wait for the detectors."""
         return self._next_offset - self._worked_off
 
     def wait(self, seconds: float) -> None:
-        """Wait until there is something to do, at most so long."""
+        """Wait until there are records to process, at most this many seconds."""
         if self.backlog == 0:
             self._came.wait(seconds)
         self._came.clear()
 
     def records(self, first: int, end: int, most: int = -1) -> Iterator[IntakeRecord]:
-        """Records from ``first`` to before ``end``."""
+        """Yield the records from ``first`` to before ``end``."""
         found: Iterable[tuple[Any, ...]] = self._database.reading().execute(
             "SELECT offset, received, source, format, key, value FROM intake WHERE offset >= ? AND offset < ?"
             " ORDER BY offset LIMIT ?",
@@ -151,9 +152,9 @@ class Intake:
         return (IntakeRecord(*row) for row in found)
 
     def new_records(self, most: int) -> list[IntakeRecord]:
-        """The records that nobody has worked off."""
+        """Return the records that are not processed yet."""
         return list(self.records(self._worked_off, 2**62, most))
 
     def worked_off(self, next_offset: int) -> None:
-        """Everything before ``next_offset`` is done and committed."""
+        """Mark everything before ``next_offset`` as processed and committed."""
         self._worked_off = next_offset

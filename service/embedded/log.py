@@ -2,8 +2,8 @@
 
     intake -> outputs, snapshots, position -> one transaction
 
-All sensors are one partition. A restore reads the sensors' snapshots and replays the intake that they have not seen,
-without publishing; records that every snapshot has seen are deleted from the intake.
+All sensors are in one partition. A restore reads the sensors' snapshots and replays the intake that they have not
+seen, without publishing. Records that every snapshot has seen are deleted from the intake.
 """
 
 from __future__ import annotations
@@ -60,10 +60,10 @@ class SqliteLog:
     # Life
 
     def check(self) -> None:
-        """Whatever is wrong with the file is found when it is opened."""
+        """Do nothing: ``open`` detects problems with the file."""
 
     def open(self, is_stopping: Callable[[float], bool], beat: Callable[[], None]) -> None:
-        """Open the file, which no other process may have."""
+        """Open the file. No other process may have it open."""
         state = self.settings.source.state
         self.database = Database(state)
         self._closing.callback(self.database.close)
@@ -87,7 +87,8 @@ class SqliteLog:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether a source has failed, or all have ended, everything is worked off, and that is to be the end."""
+        """Whether a source has failed. With ``until_end``, also whether all sources have ended and all records are
+        processed."""
         if self.failure is not None:
             return True
         is_over = self._has_started and all(feed.is_over for feed in self._feeds)
@@ -95,7 +96,7 @@ class SqliteLog:
 
     @property
     def failure(self) -> Exception | None:
-        """What ended a source."""
+        """The error that ended a source, if one failed."""
         return next((feed.error for feed in self._feeds if feed.error is not None), None)
 
     def stop(self) -> None:
@@ -104,13 +105,13 @@ class SqliteLog:
             feed.stop()
 
     def close(self) -> None:
-        """Write what waits in the intake, and close the file."""
+        """Write the records that wait in the intake, and close the file."""
         self._closing.close()
 
     # Records in
 
     def poll(self, seconds: float) -> Polled:
-        """Records that nobody has worked off."""
+        """Return the records that are not processed yet."""
         if not self.is_restored:
             return Polled({})
         self._intake.wait(seconds)
@@ -118,7 +119,7 @@ class SqliteLog:
         return Polled({(self.topic, _PARTITION): records} if records else {})
 
     def decode(self, record: IntakeRecord) -> list[Reading]:
-        """By the mapping that was in force when the record came."""
+        """Decode a record by the mapping that was in force when it was received."""
         decode = self._decoders.get(record.format)
         if decode is None:
             mapping = self._intake.mapping_of(record.format)
@@ -126,16 +127,16 @@ class SqliteLog:
         return decode(record.key, record.value, record.timestamp)
 
     def lags(self) -> Mapping[TopicPartition, int]:
-        """Records that wait for the detectors."""
+        """Return the number of records that wait for the detectors."""
         return {(self.topic, _PARTITION): self._intake.backlog}
 
     @property
     def is_in_touch(self) -> bool:
-        """A file is always there; whether it takes a commit is found at the commit."""
+        """Always true for a file. Only a commit shows whether the file can be written."""
         return True
 
     def post(self, readings: list[PostedReading], received: int) -> int:
-        """Append posted readings; the last one's offset once they are on the disk."""
+        """Append posted readings. Returns the last one's offset when they are on the disk."""
         source = self.settings.source
         if POSTED not in source.kinds:
             raise NotTaken("this service takes no readings over HTTP: add 'http' to source.kinds")
@@ -149,18 +150,18 @@ class SqliteLog:
     # The one partition
 
     def follow_assignment(self) -> Assignment:
-        """It never goes."""
+        """Return no changes: the partition is never revoked."""
         return Assignment()
 
     def begin_anew(self, replaced: Collection[TopicPartition]) -> None:
-        """It is never replaced."""
+        """Do nothing: the partition is never replaced."""
 
     def restore(self, open_partition: Callable[[Restored], None], until: float) -> None:
-        """Bring the partition to where the last commit left it."""
+        """Restore the partition to the last commit."""
         if self.is_restored:
             return
         began = time.monotonic()
-        self.control.poll()  # what was forgotten must not come back with what is replayed
+        self.control.poll()  # forgotten sensors must not come back with the replay
         standing = tables.position(self.database)
         replayed = self._intake.records(standing.unsaved_from, standing.next_offset)
         open_partition(
@@ -172,13 +173,13 @@ class SqliteLog:
 
     @property
     def has_to_restore(self) -> bool:
-        """Whether it is not restored."""
+        """Whether the partition is not restored."""
         return not self.is_restored
 
     # Cycles out
 
     def commit(self, cycle: Cycle) -> None:
-        """One transaction."""
+        """Commit the cycle in one transaction."""
         source, position = self.settings.source, cycle.positions[self.topic, _PARTITION]
         assert position.unsaved_from is not None
         standing = tables.StoredPosition(position.next_offset, position.unsaved_from, position.clock, self._began)
@@ -188,8 +189,8 @@ class SqliteLog:
         self._intake.worked_off(position.next_offset)
 
     def settle(self) -> None:
-        """A transaction that failed was rolled back."""
+        """Do nothing: a transaction that failed was rolled back."""
 
     def roll_back(self) -> None:
-        """Restore from the last commit."""
+        """Restore from the last commit at the next cycle."""
         self.is_restored = False

@@ -1,4 +1,4 @@
-"""The service's file, opened beside the process that works with it, for commands that ask or say something."""
+"""The service's file, opened beside the process that uses it, for commands that read or write records."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from service.embedded.database import VERSION
 
 
 class Tables(Protocol):
-    """What is needed of an open file; ``Database`` has it, too."""
+    """The connections of an open file. ``Database`` implements this, too."""
 
     def reading(self) -> sqlite3.Connection: ...
 
@@ -20,7 +20,7 @@ class Tables(Protocol):
 
 
 class StateFile:
-    """An open file for one thread. The write-ahead log lets it in while the service runs."""
+    """An open file for one thread. The write-ahead log allows this while the service runs."""
 
     def __init__(self, path: Path) -> None:
         if not path.is_file():
@@ -34,12 +34,12 @@ class StateFile:
             raise ValueError(f"source.state {path}: it has version {version}, this is {VERSION}")
 
     def reading(self) -> sqlite3.Connection:
-        """For reading what is committed."""
+        """Return the connection for reading committed data."""
         return self._connection
 
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
-        """A transaction, on the disk at its end."""
+        """Run a transaction. It is on the disk at the end of the block."""
         self._connection.execute("BEGIN IMMEDIATE")
         try:
             yield self._connection

@@ -1,6 +1,6 @@
-"""What the worker leaves in the database at the end of a cycle, and what others read there.
+"""Write a cycle to the database, and read what was written.
 
-``commit`` writes it all in one transaction: events, states, dead letters, snapshots and the position in the intake.
+``commit`` writes everything in one transaction: events, states, dead letters, snapshots and the position in the intake.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from service.wire.readings import Reading
 
 
 class StoredPosition(NamedTuple):
-    """How far the worker has come."""
+    """The worker's position in the intake."""
 
     next_offset: int
-    unsaved_from: int  # from here to the next offset the intake is replayed at a restore
+    unsaved_from: int  # a restore replays the intake from here to the next offset
     clock: int  # stream time, microseconds
     began: int
 
 
 class SnapshotTable:
-    """Sensors' saved states; has the interface of ``runtime.snapshot_store.SnapshotStore``, for a partition to read."""
+    """Sensors' saved states, with the interface of ``runtime.snapshot_store.SnapshotStore`` for a partition."""
 
     def __init__(self, database: Database) -> None:
         self._database = database
 
     def get(self, partition: int, sensor: str) -> Saved | None:
-        """A sensor's state; None where it has none."""
+        """Return a sensor's state, or None if it has none."""
         found = self._database.reading().execute(
             "SELECT next_offset, newest, generation, state FROM sensors WHERE sensor = ?", (sensor,)
         )
@@ -42,23 +42,26 @@ class SnapshotTable:
         return None if row is None else Saved(*row)
 
     def last_seen(self, partition: int) -> dict[str, int]:
-        """The time of every sensor's newest reading."""
+        """Return the time of the newest reading by sensor."""
         return dict(self._database.reading().execute("SELECT sensor, newest FROM sensors"))
 
     def next_offsets(self, partition: int) -> dict[str, int]:
-        """What every sensor's state has seen; none can be ahead of the worker, unless it is damaged."""
+        """Return the next offset by sensor: its state has seen everything before.
+
+        States that are ahead of the worker's position are left out, since they are damaged.
+        """
         found = "SELECT sensor, next_offset FROM sensors WHERE next_offset <= (SELECT next_offset FROM position)"
         return dict(self._database.reading().execute(found))
 
     def delete(self, partition: int, sensor: str) -> None:
-        """Nothing to do: it goes in the cycle's transaction."""
+        """Do nothing: the cycle's transaction deletes the sensor."""
 
     def put(self, partition: int, sensors: Iterable[tuple[str, Saved]]) -> None:
-        """Nothing to do: they were written in the cycle's transaction."""
+        """Do nothing: the cycle's transaction has written the states."""
 
 
 def position(database: Database) -> StoredPosition:
-    """Where the worker stands."""
+    """Return the worker's position."""
     found = database.reading().execute("SELECT next_offset, unsaved_from, clock, began FROM position").fetchone()
     return StoredPosition(*found)
 
@@ -66,7 +69,7 @@ def position(database: Database) -> StoredPosition:
 def commit(
     database: Database, cycle: Cycle, standing: StoredPosition, keep_events: int, keep_dead_letters: int
 ) -> None:
-    """A cycle, all or nothing."""
+    """Commit a cycle, all or nothing."""
     now = int(time.time() * 1000)
     events, states, letters = [], {}, []
     for _, output in cycle.outputs:
@@ -105,7 +108,7 @@ def events_between(
     database: Database, between: tuple[int, int], limit: int, sensor: str | None = None, status: str | None = None,
     newest_first: bool = False,
 ) -> list[StoredEvent]:  # fmt: skip
-    """Events after the first number and before the second, of a sensor or of a status."""
+    """Return the events after the first number and before the second, of a sensor or with a status."""
     conditions, arguments = ["seq > ?", "seq < ?"], [*between]
     for column, wanted in (("sensor", sensor), ("status", status)):
         if wanted is not None:

@@ -1,5 +1,5 @@
-"""The partitions that the group has given to a worker: they come and go, and each is brought to where its last commit
-left it before its records are taken.
+"""The partitions that the consumer group has assigned to a worker. They come and go. Each new one is restored to its
+last commit before its records are taken.
 
 A restore reads the sensors' snapshots from the changelog and replays the input that they have not seen, up to the
 committed offset, without publishing.
@@ -28,21 +28,21 @@ from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-# A partition whose last owner left a transaction open is asked for this long, and again after this long.
+# If the last owner of a partition left a transaction open: seconds to wait for its end, and until the next attempt.
 _RESTORE_PATIENCE, _RESTORE_AGAIN = 1.0, 1.0
-# By now brokers have ended every transaction that nobody goes on with: somebody has to look.
+# Seconds after which an operator has to look: brokers have ended every abandoned transaction by now.
 _RESTORE_OVERDUE = 120.0
 
 
 class Read(NamedTuple):
-    """What a changelog says of a sensor."""
+    """A sensor's state in the changelog."""
 
     saved: Saved
     origin: envelope.Origin | None  # None: the state is damaged
 
 
 class AssignedPartitions:
-    """Follows what the group gives and takes."""
+    """Follows the assignment of partitions to this worker."""
 
     def __init__(
         self,
@@ -55,7 +55,8 @@ class AssignedPartitions:
         n_partitions: int,
     ) -> None:
         self.settings = settings
-        # Begun and not committed: where they begin must not depend on who comes next, so the next commit says it.
+        # Begun and not committed. The next commit records where they begin, so that it does not depend on the next
+        # owner.
         self.starts: dict[TopicPartition, int] = {}
         self._subscription = subscription
         self._reader = reader
@@ -63,28 +64,28 @@ class AssignedPartitions:
         self._store = store
         self._metrics = metrics
         self._n_partitions = n_partitions  # of the service's own topics
-        self._refused: set[TopicPartition] = set()  # partitions that they do not have
+        self._refused: set[TopicPartition] = set()  # partitions that those topics do not have
         self._topic = sensor_topic(settings)
         self._restored: set[int] = set()  # partitions of that topic
         self._began: dict[TopicPartition, int] = {}
-        self._to_restore: dict[TopicPartition, float] = {}  # and when to try (monotonic)
-        self._overdue_at: dict[TopicPartition, float] = {}  # when to complain about one that cannot be restored
-        self._topic_ids: dict[TopicPartition, bytes] = {}  # when we began to read a partition; empty: not known
+        self._to_restore: dict[TopicPartition, float] = {}  # with the time of the next attempt (monotonic)
+        self._overdue_at: dict[TopicPartition, float] = {}  # when to log an error for one that cannot be restored
+        self._topic_ids: dict[TopicPartition, bytes] = {}  # at the time when we began a partition; empty: not known
 
     @property
     def are_restored(self) -> bool:
-        """Whether all that the group gave are."""
+        """Whether all assigned partitions are restored."""
         return not self._to_restore
 
     @property
     def has_to_restore(self) -> bool:
-        """Whether there is one to restore now."""
+        """Whether a partition is due to be restored now."""
         return self._due_to_restore() is not None
 
     def restore_until(self, open_partition: Callable[[Restored], None], deadline: float) -> None:
         """Restore one partition after the other until none is due or it is later than ``deadline`` (monotonic).
 
-        Not while the group decides who has what: the polls have to come soon, and what is restored may be another's.
+        Restore nothing during a rebalance: the polls have to come soon, and the partition may go to another member.
         """
         while self._subscription.is_stable and (place := self._due_to_restore()) is not None:
             self._try_to_restore(place, open_partition)
@@ -92,13 +93,14 @@ class AssignedPartitions:
                 break
 
     def commit_of(self, place: TopicPartition, position: Position) -> tuple[int, str]:
-        """A partition's offset with what travels along."""
+        """Return a partition's offset and the metadata that is committed with it."""
         offset, unsaved_from, clock = position
         commit = Commit(offset if unsaved_from is None else unsaved_from, clock, self._began[place])
         return offset, msgspec.json.encode(commit).decode()
 
     def follow_assignment(self) -> set[int]:
-        """Drop what the group took, and take note of what it gave. Returns the partitions of detectors that went."""
+        """Drop revoked partitions and note assigned ones. Returns the revoked partitions of the topic that detectors
+        read."""
         changes = self._subscription.take_changes()
         revoked = {number for topic, number in changes.revoked if topic == self._topic}
         for number in revoked:
@@ -108,7 +110,7 @@ class AssignedPartitions:
             self._refused.discard(place)
             self._to_restore.pop(place, None)
             self._overdue_at.pop(place, None)
-            if self._subscription.topic_id(place[0]):  # or the topic was deleted, and the group gives a new one back
+            if self._subscription.topic_id(place[0]):  # or the topic was deleted, and the group assigns a new one
                 self._topic_ids.pop(place, None)
         foreign = [place for place in changes.assigned if place[0] != self._topic]
         for place in changes.revoked:
@@ -123,8 +125,11 @@ class AssignedPartitions:
         return revoked
 
     def _has_topics(self, place: TopicPartition) -> bool:
-        """Whether the service's topics have this partition, too. One that was added to the input later is not read: the
-        topics go together, and sensors would have moved between partitions."""
+        """Return whether the service's topics have this partition, too.
+
+        A partition that was added to the input later is not read: the topics go together, and sensors would have
+        moved between partitions.
+        """
         if place[1] < self._n_partitions:
             return True
         self._refused.add(place)
@@ -138,12 +143,13 @@ class AssignedPartitions:
         return False
 
     def replaced(self) -> set[TopicPartition]:
-        """Our partitions whose topic was deleted and created again since they were begun, or has become shorter."""
+        """Return assigned partitions whose topic was deleted and created again since they were begun, or became
+        shorter."""
         of_others = {place for place in self._subscription.assignment() if self._is_another(place)}
         return of_others | self._subscription.take_shortened()
 
     def _is_another(self, place: TopicPartition) -> bool:
-        """Whether the topic was deleted and created again since we began to read the partition."""
+        """Return whether the topic was deleted and created again since we began to read the partition."""
         now, known = self._subscription.topic_id(place[0]), self._topic_ids.get(place)
         return bool(now and known and now != known)
 
@@ -154,13 +160,13 @@ class AssignedPartitions:
         return is_known and not self._subscription.topic_id(self._topic)
 
     def begin_anew(self, places: set[TopicPartition]) -> None:
-        """Begin partitions where the topic is now that has the name: see ``replaced``."""
+        """Begin partitions again in the topic that has the name now. See ``replaced``."""
         self._subscription.pause(places)
         self._begin_foreign([place for place in places if place[0] != self._topic], are_replaced=True)
         for place in places:
             if place[0] == self._topic and place not in self._refused:
                 self._drop(place[1])
-                self._to_restore[place] = 0.0  # which finds that the states are of another topic
+                self._to_restore[place] = 0.0  # the restore detects that the states are of another topic
 
     def _begin_recreated(self, place: TopicPartition) -> int:
         first = self._reader.beginning(*place)
@@ -175,7 +181,7 @@ class AssignedPartitions:
         self._store.drop(number)
 
     def roll_back(self) -> None:
-        """Go on from what was committed."""
+        """Continue from the last commit."""
         for number in list(self._restored):
             self._drop(number)
         ours = self._subscription.assignment()
@@ -186,13 +192,13 @@ class AssignedPartitions:
         self._to_restore = {place: 0.0 for place in ours if place[0] == self._topic and place not in self._refused}
 
     def _begin_foreign(self, places: list[TopicPartition], are_replaced: bool = False) -> None:
-        """Partitions whose readings are sent on have no state: they go on where they were left, unless that was in
-        another topic of the same name."""
+        """Begin partitions whose readings are forwarded. They have no state and continue at the committed offset,
+        unless that offset belongs to an earlier topic of the same name."""
         for place, (offset, metadata) in self._subscription.locate(places).items():
             self._note_beginning(place, offset, metadata)
             topic_id = self._subscription.topic_id(place[0])
             end = self._reader.high_watermark(*place) if are_replaced else offset
-            # brokers forget the offsets of a topic that is deleted: a commit is another worker's for the new one
+            # Brokers delete the offsets of a deleted topic. So this commit is another worker's, for the new topic.
             if (self._is_another(place) and (are_replaced or not metadata)) or (offset > end and not topic_id):
                 self._begin_recreated(place)
             elif offset > end:  # brokers have lost the last records
@@ -215,8 +221,11 @@ class AssignedPartitions:
         return place if place is not None and self._to_restore[place] <= time.monotonic() else None
 
     def _try_to_restore(self, place: TopicPartition, open_partition: Callable[[Restored], None]) -> None:
-        """Restore a partition. Where the one that had it died with a transaction open, that has to end first: try again
-        later, and let the other partitions go on meanwhile."""
+        """Restore a partition, or try again later.
+
+        If its last owner died with a transaction open, the transaction has to end first. Other partitions continue
+        meanwhile.
+        """
         del self._to_restore[place]
         try:
             self._restore(place, open_partition)
@@ -235,13 +244,13 @@ class AssignedPartitions:
                 )  # fmt: skip
 
     def _restore(self, place: TopicPartition, open_partition: Callable[[Restored], None]) -> None:
-        """Bring a partition to where its last commit left it, then let its records come."""
+        """Restore a partition to its last commit, then let its records come."""
         began = time.monotonic()
         topic, number = place
         offset, metadata = self._subscription.locate([place], _RESTORE_PATIENCE)[place]
         if not self._reader.is_settled(self.settings.topics.changelog, number):
             raise ReadStalled("a transaction is open in its changelog")
-        self._control.catch_up()  # what was forgotten must not come back with what is replayed
+        self._control.catch_up()  # forgotten sensors must not come back with the replay
         self._drop(number)
         end = self._reader.high_watermark(topic, number)
         read = self._read_changelog(number)
@@ -282,7 +291,7 @@ class AssignedPartitions:
             )
 
     def _read_changelog(self, number: int) -> dict[str, Read]:
-        """What the changelog says of every sensor."""
+        """Return the changelog's state of every sensor."""
         newest: dict[str, bytes] = {}
         for key, value, offset in self._reader.read(self.settings.topics.changelog, number):
             try:
@@ -299,7 +308,7 @@ class AssignedPartitions:
 
 
 def _read_state(number: int, sensor: str, value: bytes) -> Read:
-    """What a record says; a damaged state has seen none of the readings."""
+    """Decode a changelog record. A damaged state counts as having seen no readings."""
     saved = envelope.read_changelog_value(value)
     try:
         return Read(saved, envelope.origin_of(number, sensor, saved))
@@ -309,14 +318,16 @@ def _read_state(number: int, sensor: str, value: bytes) -> Read:
 
 
 def _is_recreated(topic_id: bytes, read: Collection[Read], offset: int, end: int) -> bool:
-    """Whether the topic was deleted and created again since the states were read from it. Where ids are not known, by
-    the place that was reached: a topic is not shorter than it was, unless it is another one."""
+    """Return whether the topic was deleted and created again since the states were read from it.
+
+    If topic ids are not known, compare offsets: a topic does not become shorter, unless it is another one.
+    """
     known = {one.origin.topic_id for one in read if one.origin is not None and one.origin.topic_id}
     return topic_id not in known if topic_id and known else offset > end
 
 
 def _is_of_another(topic_id: bytes, one: Read, is_recreated: bool) -> bool:
-    """Whether a state was read from an earlier topic of the same name."""
+    """Return whether a state was read from an earlier topic of the same name."""
     if one.origin is None:
         return False
     return one.origin.topic_id != topic_id if one.origin.topic_id and topic_id else is_recreated

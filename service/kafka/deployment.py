@@ -59,7 +59,7 @@ class KafkaDeployment:
         return follow_dated(connection_of(self._settings), topic, from_beginning=True, until_end=True)
 
     def messages(self, *, with_states: bool, earlier: int, is_over: Callable[[], bool]) -> Iterator[bytes | None]:
-        """See ``Deployment``; so many earlier events of each partition."""
+        """See ``Deployment``. ``earlier``: events of each partition."""
         names = self._settings.topics
         last: dict[str, int | None] = {names.states: None} if with_states else {}
         last[names.events] = earlier
@@ -79,7 +79,7 @@ class KafkaDeployment:
         settings = self._settings
         connection, topic, names = connection_of(settings), sensor_topic(settings), settings.topics
         count = kafka_topics.partition_counts(connection, [names.changelog])[names.changelog]
-        # the service's own topic has its own rule of who is where; elsewhere the producers decide
+        # The service's own topic has its own partitioner. For other topics the producers decide.
         is_direct = reads_directly(settings)
         numbers = list(range(count)) if is_direct else [partition_of(sensor, count)]
         mapping = settings.mapping if is_direct else RecordMapping(partitioned_by_sensor=True)
@@ -119,8 +119,11 @@ class KafkaOperations:
         self._reader = ChangelogReader(self._connection)
 
     def generation_of(self, sensor: str) -> int | None:
-        """The generation that a sensor is in, from the changelog, where every new one stands at once; from the states
-        topic for a sensor that is in no snapshot yet."""
+        """Return a sensor's generation.
+
+        The changelog has it, since every new generation is written there at once. A sensor that is in no snapshot
+        yet has it in the states topic.
+        """
         names = self._settings.topics
         for number in self._partitions(names.changelog, sensor):
             value = self._newest(names.changelog, number, sensor)
@@ -134,7 +137,7 @@ class KafkaOperations:
         return None
 
     def sensors(self) -> list[str]:
-        """All that have a state."""
+        """Return the names of all sensors that have a state."""
         found: dict[str, bool] = {}
         for topic in (self._settings.topics.changelog, self._settings.topics.states):
             for number in self._partitions(topic):
@@ -144,13 +147,14 @@ class KafkaOperations:
         return sorted(name for name, is_there in found.items() if is_there)
 
     def events_with(self, beginning: str) -> dict[str, str]:
-        """Changes on the events topic whose ids begin so, with their sensors."""
+        """Return the sensors of changes and alarms on the events topic by their ids, of those whose ids begin like
+        this."""
         found: dict[str, str] = {}
         within = f'"id":"{beginning}'.encode()
         topic = self._settings.topics.events
         for value in follow(self._connection, topic, from_beginning=True, until_end=True):
             if within not in value:
-                continue  # nearly all
+                continue  # nearly all events
             try:
                 event = messages.decode(value)
             except msgspec.DecodeError:
@@ -170,10 +174,11 @@ class KafkaOperations:
         return newest
 
     def _partitions(self, topic: str, sensor: str = "") -> Iterator[int]:
-        """All partitions, the one in which the sensor is or probably is in front: a changelog may be long."""
+        """Yield all partitions, beginning with the one that has the sensor for certain or probably: a changelog may be
+        long."""
         count = kafka_topics.partition_counts(self._connection, [topic])[topic]
         if reads_directly(self._settings):
-            likely = (murmur2(sensor.encode()) & 0x7FFFFFFF) % count  # as most clients place their keys
+            likely = (murmur2(sensor.encode()) & 0x7FFFFFFF) % count  # most clients choose a key's partition like this
         else:
             likely = partition_of(sensor, count)
         yield likely

@@ -1,4 +1,4 @@
-"""Committed records of topics as they come, outside of any consumer group."""
+"""Read committed records of topics as they come, outside of any consumer group."""
 
 from __future__ import annotations
 
@@ -13,12 +13,13 @@ from service.kafka.connection import REQUEST_MS, Connection, ConnectionProblem
 
 
 class Since(NamedTuple):
-    """Records that are not older than a time, in milliseconds since the epoch."""
+    """Begin at the first record that is not older than a time, in milliseconds since the epoch."""
 
     timestamp: int
 
 
-# Where to begin with a topic: at so many of its last records in each partition, at a time, or (None) at its first.
+# Where to begin with a topic: at this many of the last records in each partition, at a time, or (None) at the first
+# record.
 Beginning = int | Since | None
 
 
@@ -39,7 +40,7 @@ class TopicReader:
             raise self._problem(error) from error
 
     def _begin(self, places: list[TopicPartition], beginnings: Mapping[str, Beginning]) -> dict[TopicPartition, int]:
-        """Go to the first records that are wanted; returns where the partitions end by now."""
+        """Seek to the first wanted records. Returns the end offsets at this time."""
         consumer = self._consumer
         consumer.assign(places)
         ends: dict[TopicPartition, int] = consumer.end_offsets(places, timeout_ms=REQUEST_MS)
@@ -59,7 +60,7 @@ class TopicReader:
         return ends
 
     def poll(self, timeout_ms: int) -> list[Any]:
-        """Return the records that have come, in the order of each partition."""
+        """Return new records, in the order of each partition."""
         try:
             return [record for records in self._consumer.poll(timeout_ms=timeout_ms).values() for record in records]
         except KafkaError as error:
@@ -67,7 +68,7 @@ class TopicReader:
 
     @property
     def has_caught_up(self) -> bool:
-        """Whether everything was read that was there at the start."""
+        """Whether everything was read that existed at the start."""
         try:
             return all(self._consumer.position(place) >= end for place, end in self._ends.items())
         except KafkaError as error:
@@ -85,9 +86,10 @@ def follow(
     connection: Connection, topic: str, *, from_beginning: bool = False, until_end: bool = False,
     is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
 ) -> Iterator[bytes]:  # fmt: skip
-    """Committed records of all partitions of a topic: those that come from now on, or all.
+    """Yield committed records of all partitions of a topic: new ones only, or all.
 
-    ``until_end``: up to those that are there now. ``ready`` is called once nothing that comes is missed any more."""
+    ``until_end``: stop after the records that exist now. ``ready`` is called once no new record can be missed.
+    """
     for value, _ in follow_dated(
         connection, topic, from_beginning=from_beginning, until_end=until_end, is_over=is_over, ready=ready
     ):
@@ -98,7 +100,7 @@ def follow_dated(
     connection: Connection, topic: str, *, from_beginning: bool = False, until_end: bool = False,
     is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
 ) -> Generator[tuple[bytes, int], None, None]:  # fmt: skip
-    """As ``follow``, with the times of publication in milliseconds since the epoch."""
+    """Yield records as ``follow`` does, with their times of publication in milliseconds since the epoch."""
     beginning = {topic: None if from_beginning else 0}
     for record in follow_several(connection, beginning, until_end=until_end, is_over=is_over, ready=ready):
         if record is not None:
@@ -109,7 +111,7 @@ def follow_several(
     connection: Connection, beginnings: Mapping[str, Beginning], *, until_end: bool = False,
     is_over: Callable[[], bool] = lambda: False, ready: Callable[[], None] = lambda: None,
 ) -> Iterator[tuple[bytes, int] | None]:  # fmt: skip
-    """As ``follow_dated``, of several topics. None comes whenever nothing more is there for the moment."""
+    """Yield records of several topics as ``follow_dated`` does. Yields None whenever there is nothing more for now."""
     reader = TopicReader(connection, beginnings)
     try:
         ready()

@@ -2,7 +2,7 @@
 
     records of the input -> outputs, snapshots (the changelog), offsets of the group -> one transaction
 
-Records of topics that are not keyed by sensor are sent through the internal topic of readings, which is.
+Records of topics that are not keyed by sensor go through the internal topic of readings, which is.
 """
 
 from __future__ import annotations
@@ -38,10 +38,10 @@ from service.wire import decoding, messages
 
 log = logging.getLogger(__name__)
 
-# A worker that lost its producer waits this long before it tries again, at first and at most.
+# After the producer was lost, a worker waits this long before it tries again: first wait and longest wait, in seconds.
 _FIRST_WAIT, _LONGEST_WAIT = 0.2, 5.0
 _LARGEST_RECORD = 1024**2
-# Bytes that a batch of one record costs on top of its key and value, with room to spare.
+# Bytes that a batch of one record adds to its key and value, with room to spare.
 _FRAMING = 256
 
 
@@ -70,7 +70,7 @@ class KafkaLog:
     # Life
 
     def check(self) -> None:
-        """Raise ConnectionProblem where it cannot work, with the reason."""
+        """Raise ConnectionProblem with the reason if the service cannot work with these topics."""
         settings, names = self.settings, self.settings.topics
         writes = [names.events, names.states, names.dead_letters, names.changelog]
         reads = [names.changelog, names.control] + ([self.topic] if self._is_direct else [names.readings])
@@ -83,7 +83,7 @@ class KafkaLog:
         self._n_partitions = counts[names.changelog]
         expected = counts[self.topic]
         if expected > self._n_partitions and groups.committed(self._connection, settings.kafka.group):
-            expected = self._n_partitions  # partitions were added to the input: AssignedPartitions refuses those alone
+            expected = self._n_partitions  # the input was given more: AssignedPartitions refuses only those
         for topic in writes:
             if counts[topic] != expected:
                 raise ConnectionProblem(
@@ -118,7 +118,8 @@ class KafkaLog:
         self.states = SnapshotStore(Path(f"{files}.sqlite"))
         self._closing.callback(self.states.close)
         self._subscription = self._subscribe()
-        # leaves the group last, and after it the producer, which is replaced now and then
+        # Callbacks run in reverse order: the subscription leaves the group, then the producer is closed. A lambda,
+        # since the producer is replaced now and then.
         self._closing.callback(lambda: self._producer.close())
         self._closing.callback(self._subscription.close)
         self._producer = self._new_producer()
@@ -132,10 +133,10 @@ class KafkaLog:
         log.info("reading %s as %s", self.topic, self._name)
 
     def start(self) -> None:
-        """Records come by themselves."""
+        """Do nothing: records come by themselves."""
 
     def stop(self) -> None:
-        """Nobody feeds it."""
+        """Do nothing: no sources feed this log."""
 
     def close(self) -> None:
         """Leave the group."""
@@ -155,7 +156,7 @@ class KafkaLog:
             topics,
             pattern=pattern,
             start_from=kafka.start_from if start_ms is None else start_ms,
-            # other workers may have written to it before its partitions are first given to anybody
+            # Other workers may have written to the topic before its partitions are first assigned.
             from_earliest=() if self._is_direct else (self.topic,),
             shared_apart=None if self._is_direct else self.topic,
             group_instance_id=kafka.member or None,
@@ -164,12 +165,12 @@ class KafkaLog:
         )
 
     def _new_producer(self) -> Producer:
-        """A producer; it settles the outcome of the one before it. Waits for brokers that are away."""
+        """Return a new producer, which settles the outcome of the previous one. Waits for brokers that are away."""
         wait = _FIRST_WAIT
         while True:
-            gc.collect()  # a client that is gone or was refused leaves sockets and records in cycles
+            gc.collect()  # a client that is closed or was refused leaves sockets and records in reference cycles
             try:
-                # a dead letter is larger than the record that it is about
+                # A dead letter is larger than the record that it describes.
                 room = {"max_request_size": max(_LARGEST_RECORD, self._largest_letter + _FRAMING)}
                 if self.settings.kafka.delivery == "at-least-once":
                     return AtLeastOnce(self._connection, self._subscription, **room)
@@ -186,19 +187,19 @@ class KafkaLog:
     # Records in
 
     def poll(self, seconds: float) -> Polled:
-        """Records of the partitions that are restored."""
+        """Poll records of the restored partitions."""
         records = self._subscription.poll(seconds)
         self._note_lags(records)
-        # Captured now: once the client hears that it was shut out, it reports an anonymous member.
+        # Captured now: as soon as the client learns that it was shut out, it reports an anonymous member.
         return Polled(records, self._subscription.group_metadata())
 
     def _note_lags(self, in_hand: Records) -> None:
-        """What is not committed: records that were not polled, and those that were, ``in_hand``."""
+        """Note the uncommitted records: those that were not polled, and the polled ones, ``in_hand``."""
         unread = self._subscription.unread()
         self._lags = {place: count + len(in_hand.get(place, ())) for place, count in unread.items()}
 
     def lags(self) -> Mapping[TopicPartition, int]:
-        """As of the last poll or commit."""
+        """Return the lags at the last poll or commit."""
         return self._lags
 
     @property
@@ -214,11 +215,12 @@ class KafkaLog:
         return self._assigned.has_vanished
 
     def follow_assignment(self) -> Assignment:
-        """What the group gave and took, and partitions whose topic was deleted and created again."""
+        """Apply changes of the assignment. Returns the revoked partitions, and those whose topic was deleted and
+        created again."""
         return Assignment(self._assigned.follow_assignment(), self._assigned.replaced())
 
     def begin_anew(self, replaced: Collection[TopicPartition]) -> None:
-        """Begin partitions where the topic is now that has the name."""
+        """Begin partitions again in the topic that has the name now."""
         self._assigned.begin_anew(set(replaced))
 
     def restore(self, open_partition: Callable[[Restored], None], until: float) -> None:
@@ -237,18 +239,18 @@ class KafkaLog:
 
     @property
     def starts(self) -> Mapping[TopicPartition, int]:
-        """Partitions that were begun and not committed."""
+        """Offsets at which partitions begin that are in no commit yet."""
         return self._assigned.starts
 
     # Cycles out
 
     def commit(self, cycle: Cycle) -> None:
-        """One transaction. See ``RecordLog``."""
+        """Commit the cycle in one transaction. See ``RecordLog``."""
         names = self.settings.topics.names
         producer = self._producer
         offsets = {place: self._assigned.commit_of(place, position) for place, position in cycle.positions.items()}
         producer.begin()
-        for number, sensor in cycle.forgotten:  # first: it may be back already
+        for number, sensor in cycle.forgotten:  # first, since the sensor may already be back
             for kind in ("changelog", "states"):
                 producer.send(names[kind], sensor.encode(), None, number)
         for number, output in cycle.outputs:
@@ -274,10 +276,10 @@ class KafkaLog:
                 yield number, sensor.encode(), changelog_value(saved)
 
     def settle(self) -> None:
-        """A new producer with the same transactional id ends what the last one left open."""
+        """Open a new producer with the same transactional id. It ends the transaction that the last one left open."""
         self._producer.close()
         self._producer = self._new_producer()
 
     def roll_back(self) -> None:
-        """Go on from what was committed."""
+        """Continue from the last commit."""
         self._assigned.roll_back()

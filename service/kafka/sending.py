@@ -1,4 +1,4 @@
-"""Records onto a topic, outside of any transaction; brokers acknowledge each."""
+"""Send records to a topic, outside of any transaction. Brokers acknowledge each record."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from kafka.errors import KafkaError
 
 from service.kafka.connection import Connection
 
-# Records that may be under way: the client has no bound of its own.
+# Maximum number of unacknowledged records: the client has no limit of its own.
 _MOST_IN_FLIGHT = 20_000
 _DELIVERED_WITHIN = 30.0
 
@@ -20,7 +20,7 @@ class SendFailed(Exception):
 
 
 class Sender:
-    """Sends records to a topic and counts those that the brokers have acknowledged."""
+    """Sends records to a topic and counts the acknowledged ones."""
 
     def __init__(self, connection: Connection, topic: str) -> None:
         connection.check(writes=[topic])
@@ -33,7 +33,7 @@ class Sender:
         self.sent = self.acknowledged = 0
 
     def send(self, key: str, value: bytes) -> None:
-        """Send a record; waits for earlier ones if many are under way."""
+        """Send a record. Waits for earlier records if many are unacknowledged."""
         if len(self._pending) >= _MOST_IN_FLIGHT:
             self._settle(len(self._pending) // 2)
         try:
@@ -43,7 +43,7 @@ class Sender:
         self.sent += 1
 
     def settle(self) -> None:
-        """Wait for what is under way."""
+        """Wait until all records are acknowledged."""
         self._settle(len(self._pending))
 
     def _settle(self, count: int) -> None:
@@ -56,5 +56,5 @@ class Sender:
             self.acknowledged += 1
 
     def close(self) -> None:
-        """Send what the client still holds, for at most 5 seconds."""
+        """Send the records that the client still buffers, for at most 5 seconds."""
         self._producer.close(timeout=5)

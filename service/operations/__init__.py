@@ -1,1 +1,1 @@
-"""What people do with sensors and events: mute, acknowledge, accept, name, reset, forget."""
+"""Operations on sensors and events: mute, acknowledge, accept, name, reset, forget."""

@@ -1,4 +1,5 @@
-"""What people do with sensors and events: mute, acknowledge, accept, reset, forget. On Kafka and in one file alike."""
+"""Operations on sensors and events: mute, acknowledge, accept, reset, forget. They are the same on Kafka and in one
+file."""
 
 from __future__ import annotations
 
@@ -30,28 +31,28 @@ _MOST_NAMES = 20
 
 
 class Operations(Protocol):
-    """The sensors and events of a service, and where operations on them are written."""
+    """The sensors and events of a service, and the log to which operations on them are written."""
 
     control: ControlLog
-    what_stays: str  # of a sensor that is forgotten, in words
+    what_stays: str  # what is kept of a forgotten sensor, for messages to people
 
     def generation_of(self, sensor: str) -> int | None:
-        """Return the generation that a sensor is in; None if there is no such sensor."""
+        """Return a sensor's generation, or None if the sensor is not found."""
         ...
 
     def sensors(self) -> list[str]:
-        """Return all names, to find the one that was meant."""
+        """Return the names of all sensors, to suggest the one that was meant."""
         ...
 
     def events_with(self, beginning: str) -> dict[str, str]:
-        """Return the sensors of changes and alarms by their ids, of those whose ids begin so."""
+        """Return the sensors of changes and alarms by their ids, of those whose ids begin like this."""
         ...
 
     def close(self) -> None: ...
 
 
 def seconds_of(text: str) -> float:
-    """A time span in words.
+    """Return the seconds of a time span that is given as text.
 
     >>> seconds_of("90s"), seconds_of("2h"), seconds_of("1.5d"), seconds_of("1h30m")
     (90.0, 7200.0, 129600.0, 5400.0)
@@ -63,12 +64,12 @@ def seconds_of(text: str) -> float:
 
 
 def now() -> int:
-    """Microseconds since the epoch."""
+    """Return the present time in microseconds since the epoch."""
     return time.time_ns() // 1000
 
 
 def time_of(text: str) -> int:
-    """An RFC 3339 time in microseconds; one without a zone is local time.
+    """Return an RFC 3339 time in microseconds since the epoch. A time without a zone is local time.
 
     >>> rfc3339(time_of("2026-01-31T08:00:00Z"))
     '2026-01-31T08:00:00.000Z'
@@ -80,7 +81,7 @@ def time_of(text: str) -> int:
 
 
 def mute(service: Operations, pattern: str, since: int, until: int, why: str, by: str) -> Mute:
-    """Keep sinks from hearing of the sensors that match, for a time. One of the same pattern takes its place."""
+    """Suppress notifications for matching sensors, for a time. Replaces an earlier mute of the same pattern."""
     since, until = since - since % _SECOND, until - until % _SECOND
     if not pattern:
         raise ValueError("a pattern takes at least one character, got none")
@@ -94,7 +95,7 @@ def mute(service: Operations, pattern: str, since: int, until: int, why: str, by
 
 
 def unmute(service: Operations, pattern: str) -> Mute:
-    """Take a mute back."""
+    """Remove the mute of this pattern."""
     found = {mute.pattern: mute for mute in service.control.read().mutes()}
     if pattern not in found:
         known = nearest(pattern, found) if found else "; there is none at all"
@@ -104,7 +105,7 @@ def unmute(service: Operations, pattern: str) -> Mute:
 
 
 def acknowledge(service: Operations, event: str, note: str, by: str) -> Acknowledgement:
-    """Say that somebody has seen a change; the id may be cut short as long as it is the only one."""
+    """Record that a person has seen a change or an alarm. The id may be abbreviated as long as it is unambiguous."""
     if len(event) < _SHORTEST_PREFIX:
         raise ValueError(f"an event takes its id, or at least its first {_SHORTEST_PREFIX} characters, got {event!r}")
     found = service.events_with(event)
@@ -119,7 +120,7 @@ def acknowledge(service: Operations, event: str, note: str, by: str) -> Acknowle
 
 
 def accept(service: Operations, sensor: str, by: str) -> Acceptance:
-    """Make a sensor's present behaviour a habit from its next reading on, which clears its open alarm."""
+    """Accept a sensor's present behaviour as usual from its next reading on. This clears its open alarm."""
     generation = _known(service, sensor)
     if service.control.read().finished_generation(sensor) >= generation:
         raise ValueError(f"{sensor!r} has been reset or forgotten: it has no habits until its next reading")
@@ -139,7 +140,7 @@ def reset(service: Operations, sensor: str, by: str) -> Reset:
 
 
 def forget(service: Operations, sensor: str, by: str) -> Forget:
-    """Keep nothing of a sensor."""
+    """Forget a sensor: a running worker deletes its stored data within a cycle."""
     generation = _known(service, sensor)
     book = service.control.read()
     if book.forgotten.get(sensor, NEVER) >= generation:
@@ -162,12 +163,12 @@ def _known(service: Operations, sensor: str) -> int:
 
 
 def matching(pattern: str, names: list[str]) -> int:
-    """How many sensors a pattern fits."""
+    """Return the number of names that match a pattern."""
     return sum(fnmatch.fnmatchcase(name, pattern) for name in names)
 
 
 def described(mute: Mute, at: int) -> str:
-    """A mute in words."""
+    """Describe a mute in words."""
     if at < from_rfc3339(mute.since):
         when = f"from {mute.since} until {mute.until}"
     else:

@@ -1,11 +1,12 @@
-"""What people say about sensors and events: mutes, acknowledgements, acceptances, resets and forgettings.
+"""Control records about sensors and events: mutes, acknowledgements, acceptances, resets and forgettings.
 
-Each is a record under a key of its own; a later record of the key takes its place, none at all takes it back. They
-stand on a compacted topic that everybody reads as a whole, or in a table. ``ControlBook`` answers what they come to.
+Each record has a key of its own. A later record replaces an earlier one of the same key, and an empty one removes
+it. They are stored on a compacted topic that every reader reads as a whole, or in a table. ``ControlBook`` is the
+state folded from them.
 
-A reset and a forgetting name the generation that is over with them, so that they can be heard of any number of times:
-a sensor whose generation is a later one has nothing more to do. They are kept for good, since the ids of events are
-made of sensor and generation: one that was forgotten and comes back goes on with the next generation.
+A reset or a forgetting names the generation that it ends, so that it can be read any number of times: a sensor with
+a later generation ignores it. These records are kept for good, since the ids of events are made of sensor and
+generation. A forgotten sensor that comes back continues with the next generation.
 """
 
 from __future__ import annotations
@@ -23,12 +24,12 @@ from service.wire.readings import from_rfc3339
 
 log = logging.getLogger(__name__)
 
-NEVER = -1  # the generation that is over where none is
+NEVER = -1  # no generation has ended
 _DAY = 86_400 * 1_000_000
-# What is past is kept for so long, in microseconds, for people to look back at.
+# Outdated records are kept for this long, in microseconds, so that people can look back at them.
 _MUTES_KEPT, _ACKNOWLEDGEMENTS_KEPT = 7 * _DAY, 90 * _DAY
 
-Changes = Mapping[str, bytes | None]  # by key; None: taken back
+Changes = Mapping[str, bytes | None]  # by key; None: removed
 
 
 class _ControlBase(msgspec.Struct, frozen=True, kw_only=True, tag_field="type"):
@@ -89,19 +90,19 @@ RECORDS = {
 
 
 class ControlLog(Protocol):
-    """Where the records stand."""
+    """The store of the control records."""
 
     def read(self) -> ControlBook:
-        """All that is said now."""
+        """Return the state folded from all records."""
         ...
 
     def write(self, changes: Changes) -> None:
-        """Say something more; returns when it is kept."""
+        """Write records. Returns when they are durable."""
         ...
 
 
 def key_of(record: ControlRecord) -> str:
-    """The record's own key.
+    """Return the record's key.
 
     >>> key_of(Reset(sensor="boiler-1", generation=0, time="2026-01-01T00:00:00Z"))
     'reset:boiler-1'
@@ -114,7 +115,7 @@ def key_of(record: ControlRecord) -> str:
 
 
 def as_change(*records: ControlRecord) -> dict[str, bytes | None]:
-    """Records as they are written."""
+    """Return records as bytes by key."""
     return {key_of(record): msgspec.json.encode(record) for record in records}
 
 
@@ -127,21 +128,21 @@ def _check(record: ControlRecord) -> None:
 
 
 class ControlBook:
-    """What all records come to. One thread changes it, others may ask."""
+    """State folded from control records. One thread changes it; other threads may read it."""
 
     def __init__(self) -> None:
         self._records: dict[str, ControlRecord] = {}
-        # Replaced as a whole, so that it can be gone through while it changes.
+        # Replaced as a whole, so that other threads can iterate over it while it changes.
         self._mutes: tuple[tuple[Mute, int, int], ...] = ()
-        self.finished: dict[str, int] = {}  # by sensor: the last generation that is over
-        self.forgotten: dict[str, int] = {}  # likewise, for those that are to be forgotten
+        self.finished: dict[str, int] = {}  # by sensor: the last generation that has ended
+        self.forgotten: dict[str, int] = {}  # likewise, for sensors that are to be forgotten
         self.acceptances: dict[str, tuple[Acceptance, int]] = {}  # by sensor: the last one and its time
         self.version = 0  # rises with every change
 
-    # What is said
+    # Changes
 
     def apply(self, changes: Changes) -> None:
-        """Take note of records, in their order."""
+        """Apply changes, in their order."""
         for key, value in changes.items():
             self._take(key, value)
         if changes:
@@ -149,7 +150,7 @@ class ControlBook:
             self.version += 1
 
     def replace(self, records: Mapping[str, bytes]) -> None:
-        """Take note of all records that there are: those that are not among them are taken back."""
+        """Replace all records. Those that are not among the given ones are removed."""
         gone: dict[str, Any] = dict.fromkeys(key for key in self._records if key not in records)
         self.apply({**gone, **records})
 
@@ -185,36 +186,36 @@ class ControlBook:
             record.sensor: (record, from_rfc3339(record.time)) for record in records if isinstance(record, Acceptance)
         }
 
-    # What it comes to
+    # Questions
 
     def is_muted(self, sensor: str, time: int) -> Mute | None:
-        """The mute that holds for a sensor at a time (microseconds), if there is one."""
+        """Return the mute that applies to a sensor at a time (microseconds), or None."""
         for mute, since, until in self._mutes:
             if since <= time < until and fnmatch.fnmatchcase(sensor, mute.pattern):
                 return mute
         return None
 
     def acknowledgement(self, event_id: str) -> Acknowledgement | None:
-        """Who has acknowledged a change."""
+        """Return the acknowledgement of a change or an alarm, or None."""
         found = self._records.get(f"acknowledgement:{event_id}")
         return found if isinstance(found, Acknowledgement) else None
 
     def finished_generation(self, sensor: str) -> int:
-        """The last generation of a sensor that is over by a reset or a forgetting; -1 where none is."""
+        """Return a sensor's last generation that a reset or a forgetting has ended, or -1 if there is none."""
         return self.finished.get(sensor, NEVER)
 
     def mutes(self) -> list[Mute]:
-        """All mutes, those that end first in front."""
+        """Return all mutes, beginning with the one that ends first."""
         return [mute for mute, _, _ in sorted(self._mutes, key=lambda one: one[2])]
 
     def of_sensor(self, sensor: str) -> Iterable[str]:
-        """The keys of what was said of a sensor, which goes when it is forgotten."""
+        """Yield the keys of a sensor's records that are removed when it is forgotten."""
         for key, record in self._records.items():
             if isinstance(record, Acknowledgement | Acceptance | Reset) and record.sensor == sensor:
                 yield key
 
     def outdated(self, now: int) -> dict[str, bytes | None]:
-        """Taking back what is long past: nobody else does, and all of it is read by everybody."""
+        """Return changes that remove outdated records: nothing else removes them, and every reader reads them all."""
         past: dict[str, bytes | None] = {}
         for key, record in self._records.items():
             is_mute = isinstance(record, Mute) and from_rfc3339(record.until) < now - _MUTES_KEPT

@@ -1,7 +1,8 @@
-"""Names that people give to states. Joined where states are shown, never written into events or state records.
+"""Names that people give to states. They are joined when states are shown, never written into events or state records.
 
-Each is a record under a key of its own, made of sensor, generation and state; a later record of the key takes its
-place, none at all takes it back. They stand on a compacted topic that every view reads as a whole, or in a table.
+Each is a record with a key of its own, made of sensor, generation and state. A later record replaces an earlier one
+of the same key, and an empty one removes it. They are stored on a compacted topic that every view reads as a whole,
+or in a table.
 """
 
 from __future__ import annotations
@@ -37,7 +38,7 @@ RECORDS = {"state_name": StateName}
 
 
 def key_of(sensor: str, generation: int, state: int) -> str:
-    """The key of a state's name.
+    """Return the key of a state's name.
 
     >>> key_of("north/boiler-1", 0, 312)
     '0:312:north/boiler-1'
@@ -46,21 +47,21 @@ def key_of(sensor: str, generation: int, state: int) -> str:
 
 
 def as_change(record: StateName) -> dict[str, bytes | None]:
-    """The record as it is written; one without a name takes back what was said before."""
+    """Return the record as bytes by key. A record without a name removes the earlier one."""
     value = msgspec.json.encode(record) if record.name else None
     return {key_of(record.sensor, record.generation, record.state): value}
 
 
 class NameBook:
-    """What all records come to. One thread changes it, others may ask."""
+    """State names folded from records. One thread changes it; other threads may read it."""
 
     def __init__(self) -> None:
         self._names: dict[str, StateName] = {}
         self.version = 0  # rises with every change
 
     def apply(self, changes: Changes) -> None:
-        """Take note of records, in their order."""
-        names = dict(self._names)  # replaced as a whole, so that it can be gone through while it changes
+        """Apply changes, in their order."""
+        names = dict(self._names)  # replaced as a whole, so that other threads can iterate over it
         for key, value in changes.items():
             record = None if value is None else _read(key, value)
             if record is not None:
@@ -71,17 +72,17 @@ class NameBook:
         self.version += bool(changes)
 
     def replace(self, records: Mapping[str, bytes]) -> None:
-        """Take note of all records that there are: those that are not among them are taken back."""
+        """Replace all records. Those that are not among the given ones are removed."""
         gone: dict[str, bytes | None] = dict.fromkeys(key for key in self._names if key not in records)
         self.apply({**gone, **records})
 
     def name_of(self, sensor: str, generation: int, state: int) -> str | None:
-        """What a state is called; None where nobody has named it."""
+        """Return a state's name, or None if it has none."""
         found = self._names.get(key_of(sensor, generation, state))
         return None if found is None else found.name
 
     def of_sensor(self, sensor: str) -> Iterable[str]:
-        """The keys of a sensor's names, which go when it is forgotten."""
+        """Return the keys of a sensor's names, which are removed when the sensor is forgotten."""
         return [key for key, record in self._names.items() if record.sensor == sensor]
 
 

@@ -1,4 +1,4 @@
-"""Says in the log that records are set aside: a mapping that fits nothing would otherwise look like a quiet topic."""
+"""Log a warning about new dead letters. Otherwise a mapping that fits nothing would look like a quiet topic."""
 
 from __future__ import annotations
 
@@ -14,17 +14,17 @@ _AGAIN_AFTER = 60.0  # seconds
 
 
 class DeadLetterLog:
-    """Counts dead letters that are committed, and tells of them once a minute at most, with one as an example."""
+    """Counts committed dead letters and logs them at most once per minute, with one of them as an example."""
 
     def __init__(self) -> None:
         self._untold = 0
         self._next = 0.0  # monotonic
 
     def idle(self) -> None:
-        """Nothing to tell."""
+        """Do nothing: there is nothing to log."""
 
     def committed(self, cycle: CommittedCycle) -> None:
-        """Take note of what was published."""
+        """Count the dead letters of a cycle, and log them if the last line is a minute old."""
         letters = [output.message for output in cycle.outputs if isinstance(output.message, DeadLetter)]
         self._untold += len(letters)
         now = time.monotonic()

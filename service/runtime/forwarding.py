@@ -1,4 +1,4 @@
-"""Records of topics that are not keyed by sensor, on their way to the internal topic that is."""
+"""Forward records of topics that are not keyed by sensor to the internal topic, which is."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from service.wire.readings import BadRecord
 
 
 def partition_of(sensor: str, partitions: int) -> int:
-    """The partition of the internal topic that a sensor's readings go to."""
+    """Return the partition of the internal topic for a sensor's readings."""
     return zlib.crc32(sensor.encode()) % partitions
 
 
 class Forwarder:
-    """Decodes records and sends their readings to so many ``partitions``."""
+    """Decodes records and forwards their readings to the internal topic, which has this many ``partitions``."""
 
     def __init__(self, decode: Decoder, partitions: int) -> None:
         self._decode = decode
         self._partitions = partitions
 
     def forward(self, batches: Sequence[Sequence[InputRecord]]) -> tuple[list[tuple[int, Outbound]], CycleCounts]:
-        """What is to be published, with its partitions, for records of several partitions."""
+        """Return the outputs for records of several partitions, each with its partition, and the counts."""
         outputs: list[tuple[int, Outbound]] = []
         n_records = bad_ones = 0
-        # a sensor's readings may be in several partitions, which are polled one after the other
+        # A sensor's readings may be in several partitions, which are polled one after the other. So sort them by time.
         for record in heapq.merge(*batches, key=lambda record: record.timestamp):
             n_records += 1
             try:

@@ -1,4 +1,4 @@
-"""Between cycles: which snapshots are due, and detectors within memory."""
+"""Work between cycles: choose the snapshots that are due, and keep detectors within the memory limits."""
 
 from __future__ import annotations
 
@@ -11,17 +11,17 @@ from service.sensors.partition import Partition
 from service.sensors.saved import Saved
 from service.settings import Settings
 
-# Snapshots that one cycle takes: a fleet that started at once is spread over cycles, 1 ms each.
+# Maximum number of snapshots per cycle, about 1 ms each. It spreads a fleet that started at once over several cycles.
 _SNAPSHOTS_A_CYCLE = 200
 _MEMORY_LOOKED_AT_EVERY = 5.0
-# The places of detectors that left memory are kept for others, so the process stays as large as it was: only where it
-# has grown since do more have to leave.
+# Evicted detectors leave room for others, but the process does not shrink. So evict more only if the process has grown
+# by this much since.
 _MEMORY_STEP_MB = 8.0
 _KIB = 1024
 
 
 class Housekeeping:
-    """Looks after a worker's partitions, which come and go in the table it is given."""
+    """Housekeeping for a worker's partitions. The worker adds partitions to the given mapping and removes them."""
 
     def __init__(self, settings: Settings, metrics: Metrics, partitions: Mapping[int, Partition]) -> None:
         self._settings = settings
@@ -31,9 +31,9 @@ class Housekeeping:
         self._made_room_at = 0.0
 
     def due_snapshots(self, save_all: bool = False) -> dict[int, list[tuple[str, Saved]]]:
-        """The sensors' states that have to be saved now, by partition."""
+        """Return the snapshots that are due now, by partition."""
         now = time.monotonic()
-        # a little early, so that a commit that takes long is still in time
+        # A little early, so that a slow commit is still in time.
         older_than = now if save_all else now - 0.95 * self._settings.worker.snapshot_within_s
         found: dict[int, list[tuple[str, Saved]]] = {}
         room = 10**9 if save_all else _SNAPSHOTS_A_CYCLE
@@ -45,11 +45,11 @@ class Housekeeping:
         return found
 
     def has_room_for_sensor(self) -> bool:
-        """Whether one more sensor is taken on."""
+        """Return whether the worker accepts one more sensor."""
         return sum(partition.sensors for partition in self._partitions.values()) < self._settings.limits.sensors
 
     def make_room(self) -> None:
-        """Move detectors to disk where there are too many, or too little memory."""
+        """Evict detectors to disk if there are too many, or if they use too much memory."""
         limits = self._settings.limits
         held = sum(partition.in_memory for partition in self._partitions.values())
         surplus = held - limits.detectors
@@ -68,7 +68,7 @@ class Housekeeping:
             self._metrics.evictions.inc(evicted)
 
     def count_sensors(self) -> None:
-        """Bring the gauges up to date."""
+        """Update the gauges."""
         self._metrics.look_at(self._partitions)
 
 
@@ -76,5 +76,5 @@ def _resident_mb() -> float:
     try:
         with open("/proc/self/statm") as file:
             return int(file.read().split()[1]) * resource.getpagesize() / _KIB**2
-    except OSError:  # not on Linux: the peak is the best there is
+    except OSError:  # not on Linux: the peak is the best value available
         return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / _KIB

@@ -1,8 +1,8 @@
 """The log that a worker reads from and commits to. Kafka and SQLite implement it (``kafka/log.py``,
-``embedded/log.py``); one suite of tests runs over both.
+``embedded/log.py``). One test suite runs over both.
 
-A log gives partitions of records to the worker and takes them away. What a cycle has done is committed as one value,
-all or nothing, together with how far each partition was read.
+A log assigns partitions of records to the worker and revokes them. The worker commits a cycle as one value, all or
+nothing, together with the positions it has reached.
 """
 
 from __future__ import annotations
@@ -25,74 +25,74 @@ Snapshots = dict[int, list[tuple[str, Saved]]]  # by partition: sensors and thei
 
 
 class CycleAborted(Exception):
-    """Nothing of the cycle was committed."""
+    """The log committed nothing of the cycle."""
 
 
 class OutcomeUnknown(Exception):
-    """Whether the cycle was committed is not known: ``RecordLog.settle`` finds out."""
+    """It is not known whether the log committed the cycle. ``RecordLog.settle`` finds out."""
 
 
 class Polled(NamedTuple):
-    """Records of the partitions that are restored."""
+    """Records of restored partitions."""
 
     records: Records
-    member: Any = None  # who we were when these came: the commit carries it, so that one who was shut out cannot commit
+    member: Any = None  # membership token; the commit carries it, so that a member that was shut out cannot commit
 
 
 class Assignment(NamedTuple):
-    """What became of the worker's partitions since the last look."""
+    """Changes to the worker's partitions since the last call."""
 
     revoked: Collection[int] = ()
-    replaced: Collection[TopicPartition] = ()  # their records are gone, and others are there under the same name
+    replaced: Collection[TopicPartition] = ()  # their records are gone; others exist under the same name
 
 
 class Restored(NamedTuple):
-    """Where its last commit left a partition. See ``Partition.begin``."""
+    """A partition as its last commit left it. See ``Partition.begin``."""
 
     number: int
     next_offset: int
     clock: int
     unsaved_from: int
-    replayed: Iterable[InputRecord]  # from there to the next offset
-    began: float  # when the restore did (monotonic)
+    replayed: Iterable[InputRecord]  # from ``unsaved_from`` to the next offset
+    began: float  # when the restore began (monotonic)
     origin: Origin = Origin()
     moved: Collection[str] = ()
     end: float = float("inf")
 
 
 class StoredSensor(NamedTuple, Generic[AnyRecord]):
-    """What is stored of a sensor: its last snapshot, and the input since the oldest unsaved reading."""
+    """A sensor's stored data: its last snapshot, and the input since the oldest unsaved reading."""
 
-    saved: Saved | None  # None: it is in no snapshot
+    saved: Saved | None  # None: the sensor is in no snapshot
     decode: Callable[[AnyRecord], list[Reading]]
     records: Iterable[AnyRecord]  # up to the next offset
     number: int  # of the partition
     next_offset: int
     clock: int  # of the partition
-    place: str  # where its state is, in words
-    events: Callable[[], Iterable[bytes]]  # that were published, perhaps with those of other sensors
+    place: str  # where its state is stored, for messages to people
+    events: Callable[[], Iterable[bytes]]  # published events, perhaps with those of other sensors
 
 
 class Position(NamedTuple):
-    """How far a partition was read."""
+    """The position that a partition has reached."""
 
     next_offset: int
-    unsaved_from: int | None = None  # from here to the next offset a restore replays; None: from the next offset
+    unsaved_from: int | None = None  # a restore replays from here to the next offset; None: nothing to replay
     clock: int = 0  # stream time, microseconds
 
 
 class Cycle(NamedTuple):
-    """What a cycle commits."""
+    """Everything that one cycle commits."""
 
     outputs: Sequence[tuple[int, Outbound]]  # with their partitions, in order
     snapshots: Snapshots
-    forgotten: Sequence[tuple[int, str]]  # sensors of which nothing is kept but what the cycle itself publishes
+    forgotten: Sequence[tuple[int, str]]  # forgotten sensors: delete their data, except what this cycle publishes
     positions: Mapping[TopicPartition, Position]
     member: Any
 
 
 class Control(Protocol):
-    """What people want of sensors."""
+    """The control records: mutes, resets and the like."""
 
     @property
     def book(self) -> ControlBook: ...
@@ -103,11 +103,12 @@ class Control(Protocol):
 
 
 class RecordLog(Protocol):
-    """One thread uses it, but for ``lags``, ``is_in_touch`` and what the API asks of the implementation."""
+    """The log of a worker. One thread uses it. Other threads may call ``lags``, ``is_in_touch``, and what the API
+    needs."""
 
     @property
     def topic(self) -> str:
-        """The topic whose partitions detectors follow. Records of other topics are forwarded."""
+        """The topic whose partitions the detectors follow. Records of other topics are forwarded."""
         ...
 
     @property
@@ -127,46 +128,49 @@ class RecordLog(Protocol):
 
     @property
     def away(self) -> tuple[type[Exception], ...]:
-        """What its methods raise while it does not answer."""
+        """The exceptions that the methods raise while the log does not answer."""
         ...
 
     @property
     def retry_s(self) -> float:
-        """How long to wait then."""
+        """Seconds to wait before a retry while the log does not answer."""
         ...
 
     def check(self) -> None:
-        """Raise an error that says why the service cannot work with it, before anything is started."""
+        """Raise an error with the reason if the service cannot use this log. Called before anything is started."""
         ...
 
     def open(self, is_stopping: Callable[[float], bool], beat: Callable[[], None]) -> None:
-        """Connect. ``is_stopping`` waits so many seconds and says whether the worker is to stop, ``beat`` says that it
-        is alive: an open that waits for a broker calls both."""
+        """Connect. While ``open`` waits for a broker, it calls both functions.
+
+        ``is_stopping`` waits for this many seconds and returns whether the worker is to stop. ``beat`` marks the
+        worker as alive.
+        """
         ...
 
     def start(self) -> None:
-        """Let records come; called when all partitions are restored for the first time."""
+        """Let records come. Called when all partitions are restored for the first time."""
         ...
 
     def poll(self, seconds: float) -> Polled:
-        """Return new records as soon as there are any, or none after so long."""
+        """Return new records as soon as there are any, or none after this many seconds."""
         ...
 
     @property
     def is_vanishing(self) -> bool:
-        """Whether partitions will soon be taken whose records nobody can replay: their states have to be saved now."""
+        """Whether partitions will be revoked soon whose records can never be replayed: save their states now."""
         ...
 
     def follow_assignment(self) -> Assignment:
-        """Take note of partitions that came and went."""
+        """Apply changes of the assignment and return them."""
         ...
 
     def begin_anew(self, replaced: Collection[TopicPartition]) -> None:
-        """Go on with what is there now under the partitions' names."""
+        """Begin again with the records that now exist under the partitions' names."""
         ...
 
     def restore(self, open_partition: Callable[[Restored], None], until: float) -> None:
-        """Restore partitions that came, one after the other, until none is due or it is later than ``until``."""
+        """Restore newly assigned partitions, one after the other, until none is due or it is later than ``until``."""
         ...
 
     @property
@@ -181,28 +185,28 @@ class RecordLog(Protocol):
 
     @property
     def starts(self) -> Mapping[TopicPartition, int]:
-        """Offsets of partitions that were begun and are in no commit: the next commit has to contain them."""
+        """Offsets at which partitions begin that are in no commit yet. The next commit has to contain them."""
         ...
 
     def commit(self, cycle: Cycle) -> None:
-        """Commit; raises CycleAborted, OutcomeUnknown or one of ``away`` unless it is done."""
+        """Commit a cycle. Raises CycleAborted, OutcomeUnknown or one of ``away`` unless it is committed."""
         ...
 
     def settle(self) -> None:
-        """Make sure that what was under way is either committed or will never be. Waits for brokers."""
+        """Make sure that the pending commit either is done or can never be done. Waits for brokers."""
         ...
 
     def roll_back(self) -> None:
-        """Go back to the last commit: all partitions have to be restored."""
+        """Go back to the last commit. All partitions have to be restored."""
         ...
 
     def lags(self) -> Mapping[TopicPartition, int]:
-        """Records that are not committed. Any thread may ask."""
+        """Return the number of uncommitted records by partition. Any thread may call it."""
         ...
 
     @property
     def is_in_touch(self) -> bool:
-        """Whether the log answers. Any thread may ask."""
+        """Whether the log answers. Any thread may read it."""
         ...
 
     @property

@@ -1,4 +1,4 @@
-"""Log lines as JSON, one object a line, for machines to read; people have ``jq``."""
+"""Write log lines as JSON for machines, one object per line. People can use ``jq``."""
 
 from __future__ import annotations
 
@@ -27,12 +27,14 @@ class _JsonLines(logging.Formatter):
 
 
 class _Seldom(logging.Filter):
-    """What the Kafka client says is said once in ten seconds: while a broker is away it repeats itself thirty times a
-    second."""
+    """Passes each message of the Kafka client at most once in ten seconds.
+
+    While a broker is away, the client repeats itself thirty times per second.
+    """
 
     def __init__(self) -> None:
         super().__init__()
-        self._said: dict[tuple[str, object], tuple[float, int]] = {}  # when, and how often since
+        self._said: dict[tuple[str, object], tuple[float, int]] = {}  # time of the last line, and repetitions since
 
     def filter(self, record: logging.LogRecord) -> bool:
         if not record.name.startswith("kafka."):
@@ -42,7 +44,7 @@ class _Seldom(logging.Filter):
         if record.created - said < _SELDOM:
             self._said[what] = said, held_back + 1
             return False
-        if len(self._said) > _MOST_SAID:  # some of its lines are never the same
+        if len(self._said) > _MOST_SAID:  # some of the client's lines never repeat
             self._said.clear()
         self._said[what] = record.created, 0
         if held_back:
@@ -51,14 +53,14 @@ class _Seldom(logging.Filter):
 
 
 def start(level: str = "INFO", warnings: Iterable[str] = ()) -> None:
-    """Write the log to stderr from now on, beginning with warnings about the configuration."""
+    """Write the log to stderr from now on. The first lines are the warnings about the configuration."""
     handler = logging.StreamHandler(sys.stderr)
     handler.setFormatter(_JsonLines())
     handler.addFilter(_Seldom())
     logging.basicConfig(level=level, handlers=[handler], force=True)
-    # The client tells of every reconnection; what matters of it we say ourselves.
+    # The client logs every reconnection. The service logs the relevant ones itself.
     logging.getLogger("kafka").setLevel(logging.ERROR)
-    # Ten times a second while a partition waits for the transaction of a worker that died.
+    # The client logs this ten times per second while a partition waits for the transaction of a worker that died.
     logging.getLogger("kafka.coordinator.consumer").addFilter(
         lambda record: "UnstableOffsetCommitError" not in record.getMessage()
     )

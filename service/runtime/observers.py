@@ -1,4 +1,4 @@
-"""What a cycle has committed, and who is told: the log of dead letters, the API, the page, the terminal."""
+"""Committed cycles, and the interface of their observers: the log of dead letters, the API, the page, the terminal."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from service.wire.messages import Event
 
 
 class CommittedCycle(NamedTuple):
-    """A cycle that is committed."""
+    """A committed cycle."""
 
     counts: CycleCounts
     outputs: Sequence[Outbound]
@@ -20,7 +20,7 @@ class CommittedCycle(NamedTuple):
 
 
 class StoredEvent(NamedTuple):
-    """An event that is committed, with its place in the order of events."""
+    """A committed event, with its number in the order of events."""
 
     seq: int
     committed: int  # milliseconds since the epoch
@@ -28,10 +28,10 @@ class StoredEvent(NamedTuple):
 
 
 class Observer(Protocol):
-    """Called by the worker's thread."""
+    """Gets committed cycles. The worker's thread calls it."""
 
     def committed(self, cycle: CommittedCycle) -> None: ...
 
     def idle(self) -> None:
-        """A cycle had nothing to commit."""
+        """Called after a cycle that had nothing to commit."""
         ...

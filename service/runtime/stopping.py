@@ -1,7 +1,8 @@
-"""What the signals that end a process do: the first one ends it in order, a second one at once.
+"""Handle the signals that end a process: the first one stops it in order, a second one ends it at once.
 
-A handler runs inside of whatever the main thread does, also while that holds a lock. Were it to set an event for which
-the main thread just begins to wait, it would wait for itself for ever. So it only says so to a thread that may wait.
+A handler runs in the middle of whatever the main thread does, even while that thread holds a lock. If the handler
+set an event on which the main thread just begins to wait, the thread would wait for itself forever. So the handler
+only puts a value into a queue, and another thread, which may wait, calls ``stop``.
 """
 
 from __future__ import annotations
@@ -15,7 +16,8 @@ from contextlib import contextmanager
 from queue import SimpleQueue
 
 FORCED = 130
-# Seconds within which a signal is still the first one: `timeout` and others signal a process and then its group.
+# Seconds within which a further signal still counts as the first one: `timeout` and others signal a process and then
+# its group.
 STILL_THE_FIRST = 0.5
 
 
@@ -24,7 +26,7 @@ def by_signals(
     stop: Callable[[], object], numbers: tuple[signal.Signals, ...] = (signal.SIGTERM, signal.SIGINT)
 ) -> Iterator[None]:
     """While the block runs, let the first of these signals call ``stop``, and a later one end the process."""
-    told: SimpleQueue[bool] = SimpleQueue()  # whose put may be called in the middle of itself
+    told: SimpleQueue[bool] = SimpleQueue()  # its ``put`` is reentrant
 
     def listen() -> None:
         if told.get():

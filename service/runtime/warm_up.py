@@ -1,4 +1,4 @@
-"""Before the first record: kernels compiled, and the interpreter set up for a worker."""
+"""Prepare a worker before the first record: compile kernels and set up the interpreter."""
 
 from __future__ import annotations
 
@@ -18,22 +18,23 @@ from service.wire.messages import MOST_RECENT
 
 log = logging.getLogger(__name__)
 
-# Seconds of CPU; loading a model's kernels takes one, compiling them half a minute.
+# Seconds of CPU time. Loading a model's kernels from the cache takes one second, compiling them half a minute.
 _CACHED_WITHIN = 6.0
-# New objects after which Python looks for garbage that refers to itself, and how seldom among older ones. A cycle makes
-# tens of thousands, none of them such garbage: with the usual 700 looking takes a fifth of the worker's time. But the
-# client's refused connections are such garbage, a file and 37 objects each: with many more a process whose brokers are
-# away would run out of files.
+# Thresholds of the garbage collector: new objects before it looks at them, and how seldom it looks at older ones. A
+# cycle makes tens of thousands of objects, none of them cyclic garbage. With the default of 700, collecting takes a
+# fifth of the worker's time. But refused connections of the Kafka client are cyclic garbage, a file and 37 objects
+# each. With much higher thresholds, a process whose brokers are away would run out of files.
 _COLLECT_AFTER = (10_000, 20, 100)
-# Seconds that a thread waits for the interpreter: with the usual 5 ms the threads that infer stand still half the time.
+# Seconds that a thread waits for the interpreter. With the default of 5 ms, the threads that infer are idle half the
+# time.
 _SWITCH_AFTER = 0.001
 
 
 def warm_up(settings: Settings, helpers: int = 0) -> None:
-    """Compile what the rules need before anybody waits for it.
+    """Compile the kernels of all rules before the first record.
 
-    Where nothing is in the kernels' cache yet, so many ``helpers`` compile for further models at the same time, as
-    processes, and leave what they made in the cache.
+    If the kernels' cache is empty, up to ``helpers`` further processes compile other models at the same time and
+    leave the kernels in the cache.
     """
     began = time.monotonic()
     rules = {rule.inference_fingerprint(): rule for rule in settings.rules_in_force}
@@ -52,8 +53,8 @@ def warm_up(settings: Settings, helpers: int = 0) -> None:
 
 
 def settle_interpreter() -> None:
-    """Let Python do in this process what a worker needs: look for garbage seldom, and never again among what is loaded
-    by now; let threads that want the interpreter have it soon."""
+    """Set up this process's interpreter for a worker: collect garbage seldom, never look again at objects that are
+    loaded by now, and switch threads quickly."""
     gc.collect()
     gc.freeze()
     gc.set_threshold(*_COLLECT_AFTER)
@@ -61,24 +62,24 @@ def settle_interpreter() -> None:
 
 
 def compile_kernels(rule: Rule) -> None:
-    """Whatever a detector of the rule is asked later, by readings or by people, is compiled now."""
+    """Compile every kernel that a detector of the rule may need later, for readings or for requests."""
     for channels in _channel_counts(rule):
         _compile(rule, channels)
 
 
 def _channel_counts(rule: Rule) -> tuple[int, ...]:
-    """The numbers of channels that have kernels of their own: those for two serve any further number too."""
+    """Return the numbers of channels that have kernels of their own. The kernels for two serve any larger number."""
     channels = rule.channels()
     return (1, 2) if channels is None else (channels,)
 
 
 def _compile(rule: Rule, channels: int) -> None:
     detector, other = rule.detector(), rule.detector()
-    change = 1000.0 if rule.counts_below() is None else 1.0  # one that no prior overlooks
+    change = 1000.0 if rule.counts_below() is None else 1.0  # a change that no prior overlooks
     before, after = ([[level] * channels] * 40 for level in (0.0, change))
     for one in (detector, other):
         one.update_many(before)
-    # windows of many sensors go together; a change is described by a kernel of its own
+    # The windows of many sensors are processed together. A change has a kernel of its own.
     hs.update_fleet_to_event([detector, other], [after, after])
     _ = detector.state, detector.change_points, detector.run_length(), detector.forecast(1)
     type(detector).restore(detector.snapshot())

@@ -1,6 +1,6 @@
-"""Ends a process whose commit hangs: a worker that is stuck is worse than one that restarts.
+"""End a process whose cycle hangs: a stuck worker is worse than one that restarts.
 
-Last resort behind the guards: the client has calls without a timeout.
+The watchdog is the last resort behind the guards, since the client has calls without a timeout.
 """
 
 from __future__ import annotations
@@ -18,16 +18,19 @@ from numba.core.event import Event, Listener, register
 
 log = logging.getLogger(__name__)
 
-EXIT_CODE = 70  # EX_SOFTWARE; differs from a user's error, so that a supervisor restarts
+EXIT_CODE = 70  # EX_SOFTWARE; differs from the code of a user's error, so that a supervisor restarts
 
 
-# A compiler may be this many times slower than a deadline allows: it works, so the process is not stuck.
+# While a kernel compiles, the process works and is not stuck. It may take this many times the deadline.
 _MOST_COMPILING = 10
 
 
 class _Compiling(Listener):
-    """Counts the kernels that numba is compiling now. Kernels are compiled before the first record; should one have
-    been missed, a restart would only compile it again, so ending the process does not help."""
+    """Counts the kernels that numba is compiling now.
+
+    Kernels are compiled before the first record. If one was missed, a restart would only compile it again, so ending
+    the process does not help.
+    """
 
     def __init__(self) -> None:
         self.now = 0
@@ -50,19 +53,19 @@ _report: IO[str] | None = None
 
 
 def report_to(file: IO[str] | None) -> None:
-    """Write the reason to a file, too, before a process is ended."""
+    """Write the reason to this file, too, before ending the process."""
     global _report
     _report = file
 
 
 def is_compiling() -> bool:
-    """Whether numba is compiling a kernel: a process that waits for it is not stuck."""
+    """Return whether numba is compiling a kernel: a process that waits for it is not stuck."""
     return _compiling.now > 0
 
 
 @contextmanager
 def deadline(seconds: float, what: str) -> Iterator[None]:
-    """End the process when the block takes longer than ``seconds``, not counting kernels that are being compiled."""
+    """End the process if the block takes longer than ``seconds``. While kernels compile, it may take longer."""
     is_over = threading.Event()
     threading.Thread(target=_watch, args=(seconds, what, is_over), name="watchdog", daemon=True).start()
     try:

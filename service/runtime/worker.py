@@ -1,18 +1,18 @@
-"""The worker: records from a log through detectors to messages, one cycle after the other, each all or nothing.
+"""The worker: it reads records from a log, runs detectors and publishes messages. Each cycle is all or nothing.
 
      1  poll the log
-     2  follow the assignment of partitions, and restore those that came
-     3  apply operations: what people want forgotten
+     2  follow the assignment of partitions, and restore newly assigned ones
+     3  apply operations: drop the sensors that are to be forgotten
      4  forward records of topics that are not keyed by sensor
      5  accept: decode records and check their readings
-     6  infer: the readings through their sensors' detectors
+     6  infer: run the readings through their sensors' detectors
      7  collect outputs: events, states, dead letters
      8  choose snapshots
      9  commit all of it, with the positions that were reached
     10  notify observers
 
-Nothing is left uncommitted between two polls, so that a partition can be taken away at any time. Whatever goes wrong
-with a commit, the remedy is the same: forget the partitions, see what was committed, and restore them from there.
+Nothing is left uncommitted between two polls, so a partition can be revoked at any time. Whatever goes wrong with a
+commit, the remedy is the same: forget the partitions and restore them from the last commit.
 """
 
 from __future__ import annotations
@@ -47,14 +47,15 @@ from service.settings import Settings
 
 log = logging.getLogger(__name__)
 
-# Seconds of restoring between two polls.
+# Seconds per cycle for restoring partitions.
 _RESTORES_A_CYCLE = 1.0
-# Seconds since the last cycle within which nobody else can have been given our partitions: half the session timeout.
+# Seconds since the last cycle in which our partitions cannot have been assigned to another member: half the session
+# timeout.
 _STILL_MEMBER = 5.0
 
 
 class Worker:
-    """Runs until it is told to ``stop``, or until the log's input ends. ``records`` must be open."""
+    """Runs until ``stop`` is called, or until the log's input ends. ``records`` must be open."""
 
     def __init__(
         self, settings: Settings, records: RecordLog, metrics: Metrics, observers: Sequence[Observer] = (),
@@ -62,7 +63,7 @@ class Worker:
     ) -> None:  # fmt: skip
         self.settings = settings
         self.partitions: dict[int, Partition] = {}
-        self.lock = threading.Lock()  # held while sensors change and until that is committed
+        self.lock = threading.Lock()  # held while sensors change and until the changes are committed
         self._log = records
         self._metrics = metrics
         self._observers = observers
@@ -71,28 +72,28 @@ class Worker:
         self._housekeeping = Housekeeping(settings, metrics, self.partitions)
         self._stopping = threading.Event()
         self._last_cycle = time.monotonic()
-        self._member: Any = None  # the one of the last poll
+        self._member: Any = None  # membership token of the last poll
         self._is_ready = self._was_ready = False
         self._must_roll_back = False
-        self._looked_at = -1  # the version of the control records in which what is to be forgotten was looked for
-        self._to_look_through: set[int] = set()  # partitions in which it was not yet
+        self._looked_at = -1  # version of the control records at the last search for sensors to forget
+        self._to_look_through: set[int] = set()  # partitions in which that search is still due
 
     # Life
 
     def stop(self) -> None:
-        """Finish the cycle, save what is unsaved, and leave."""
+        """Finish the cycle, save all unsaved states, and end."""
         self._stopping.set()
 
     def is_stopping(self, wait: float = 0.0) -> bool:
-        """Whether it was told to stop; waits for that at most so many seconds."""
+        """Return whether ``stop`` was called. Waits for it at most this many seconds."""
         return self._stopping.wait(wait) if wait else self._stopping.is_set()
 
     def beat(self) -> None:
-        """It is alive, although no cycle ends."""
+        """Mark the worker as alive although no cycle ends."""
         self._last_cycle = time.monotonic()
 
     def run(self) -> None:
-        """Work until told to stop, or until the input has ended."""
+        """Work until ``stop`` is called, or until the input has ended."""
         watchdog.report_to(self._log.journal.fault)
         try:
             while not self._stopping.is_set() and not self._log.is_at_end:
@@ -105,18 +106,18 @@ class Worker:
             watchdog.report_to(None)
 
     def is_alive(self) -> bool:
-        """Whether cycles end."""
+        """Return whether cycles end in time."""
         is_late = time.monotonic() - self._last_cycle >= self.settings.worker.watchdog_s
         return not is_late or watchdog.is_compiling()
 
     def is_ready(self) -> bool:
-        """Whether all partitions are being worked on, and the log answers."""
+        """Return whether all partitions are being worked on, and the log answers."""
         return self._is_ready and self._log.is_in_touch
 
     def _leave(self) -> None:
-        """Save everything that is unsaved, so that the next one has nothing to replay."""
+        """Save everything that is unsaved, so that the next worker has nothing to replay."""
         if self._must_roll_back:
-            return  # what is in memory was not committed
+            return  # the state in memory was not committed
         with watchdog.deadline(self.settings.worker.stop_within_s, "stopping"):
             problems: tuple[type[Exception], ...] = (CycleAborted, OutcomeUnknown, *self._log.away)
             try:
@@ -149,7 +150,7 @@ class Worker:
         self.beat()
 
     def _roll_back(self) -> None:
-        """Forget everything that is in memory and go on from what was committed."""
+        """Forget everything in memory and continue from the last commit."""
         self._metrics.aborts.inc()
         self.partitions.clear()
         self._log.roll_back()
@@ -172,7 +173,7 @@ class Worker:
             self._housekeeping.make_room()
             self._housekeeping.count_sensors()
         self._notify(committed)  # 10
-        # A commit costs 10 ms whatever is in it: with little to do the next one waits for more.
+        # A commit costs 10 ms whatever its size. With little to do, the next cycle waits for more records.
         waiting = busy + sum(self._log.lags().values())
         if waiting < rhythm.poll_records // 2 and not self._log.has_to_restore:
             self._stopping.wait(max(0.0, rhythm.cycle_s - (time.monotonic() - began)))
@@ -187,7 +188,7 @@ class Worker:
                 observer.committed(committed)
 
     def _follow_assignment(self, records: Records, began: float) -> Records:
-        """Returns the records without those of partitions that are begun anew."""
+        """Follow the assignment. Returns the records without those of replaced partitions, which begin anew."""
         if self._log.is_vanishing and time.monotonic() - self._last_cycle < _STILL_MEMBER:
             self._save_without_positions()
         assignment = self._log.follow_assignment()
@@ -195,7 +196,7 @@ class Worker:
             self.partitions.pop(number, None)
         if assignment.replaced:
             records = {place: taken for place, taken in records.items() if place not in assignment.replaced}
-            self._notify(self._process({}, self._member, save_all=True))  # what is unsaved cannot be replayed
+            self._notify(self._process({}, self._member, save_all=True))  # unsaved readings can no longer be replayed
             for topic, number in assignment.replaced:
                 if topic == self._log.topic:
                     self.partitions.pop(number, None)
@@ -232,7 +233,7 @@ class Worker:
         )  # fmt: skip
 
     def _process(self, records: Records, member: Any, save_all: bool = False) -> CommittedCycle | None:
-        """One commit: what came, what is due. None where there was neither."""
+        """Process and commit the records and the snapshots that are due. Returns None if there was neither."""
         forgotten = self._forget()  # 3
         batches, forwarded = self._split(records)
         outputs: list[tuple[int, Outbound]] = []
@@ -269,8 +270,10 @@ class Worker:
     def _split(
         self, records: Records
     ) -> tuple[dict[int, Sequence[InputRecord]], dict[TopicPartition, Sequence[InputRecord]]]:
-        """Records for our detectors, and those that are forwarded. A partition that was taken away while its records
-        were under way is in neither."""
+        """Return the records for our detectors, and the records to forward.
+
+        A partition that was revoked after the poll is in neither.
+        """
         forwarded = {place: taken for place, taken in records.items() if place[0] != self._log.topic}
         batches = {
             number: taken
@@ -280,12 +283,12 @@ class Worker:
         return batches, forwarded
 
     def _touched(self, records: Records, snapshots: Snapshots, forgotten: Sequence[tuple[int, str]]) -> set[int]:
-        """The partitions whose position is committed."""
+        """Return the partitions whose position is committed."""
         touched = {number for topic, number in (*records, *self._log.starts) if topic == self._log.topic}
         return (touched | set(snapshots) | {number for number, _ in forgotten}) & set(self.partitions)
 
     def _forget(self) -> list[tuple[int, str]]:
-        """Drop what people want forgotten; returns the sensors with their partitions."""
+        """Drop the sensors that are to be forgotten. Returns them with their partitions."""
         book = self._log.control.book
         if book.version != self._looked_at:
             self._looked_at = book.version
@@ -298,8 +301,10 @@ class Worker:
         return found
 
     def _save_without_positions(self) -> None:
-        """Save all states before the partitions of a topic that was deleted are taken: nobody can replay it, and
-        brokers take no offsets for it."""
+        """Save all states before the partitions of a deleted topic are revoked.
+
+        The topic can no longer be replayed, and brokers take no offsets for it.
+        """
         snapshots = self._housekeeping.due_snapshots(save_all=True)
         if snapshots:
             log.warning("%s was deleted: saving the states of its sensors", self._log.topic)

@@ -1,4 +1,4 @@
-"""What a cycle did, in numbers."""
+"""The numbers that describe a cycle."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ _NONE: Counter[str] = Counter()  # never changed
 
 
 class CycleCounts(NamedTuple):
-    """What a cycle did, for metrics."""
+    """The work of a cycle in numbers, for metrics."""
 
     records: int = 0
     readings: int = 0
@@ -19,11 +19,11 @@ class CycleCounts(NamedTuple):
     states: int = 0
     forwarded: int = 0  # readings
     inference_seconds: float = 0.0
-    promised: Counter[str] = _NONE  # by rule: alarms that the sensors' budgets allow for these readings,
-    raised: Counter[str] = _NONE  # those that were raised,
-    observed: Counter[str] = _NONE  # and the seconds that the readings span, of each sensor
+    promised: Counter[str] = _NONE  # by rule: alarms that the sensors' budgets allow for these readings
+    raised: Counter[str] = _NONE  # by rule: alarms that were raised
+    observed: Counter[str] = _NONE  # by rule: seconds that the readings span, summed over sensors
 
 
 def add_up(counts: Iterable[CycleCounts]) -> CycleCounts:
-    """What several did together."""
+    """Return the sum of several counts."""
     return CycleCounts(*(sum(column[1:], start=column[0]) for column in zip(CycleCounts(), *counts, strict=True)))

@@ -1,8 +1,8 @@
-"""Readings on their way through detectors: those of many tracks in few compiled calls, on threads beside this one.
+"""Run readings through detectors: those of many tracks in few compiled calls, on threads beside this one.
 
-Compiled code does not hold the interpreter's lock, so while detectors infer from some windows, the messages about
-others are made and the next records are decoded. Tracks do not know of each other: whatever the groups and threads,
-each one says what it would say alone.
+Compiled code does not hold the interpreter's lock. While detectors infer from some windows, this thread makes the
+messages about others and decodes the next records. Tracks are independent of each other: whatever the groups and
+threads, each one publishes the same as it would alone.
 """
 
 from __future__ import annotations
@@ -21,36 +21,36 @@ from service.sensors.crashes import CrashJournal, Stretch
 from service.sensors.track import AcceptedReading, Published, Track
 from service.wire.readings import EARLIEST
 
-# Tracks that go together: as many as lie side by side in memory.
+# Tracks per group: as many as lie side by side in memory.
 _GROUP = 64
-# Readings below which a group is not worth the way to another thread and back.
+# A group with fewer readings is not worth the way to another thread and back.
 _WORTH_A_THREAD = 200
 
 
 class SensorBatch:
-    """What a sensor measured since the cycle began, on its way to the detector."""
+    """A sensor's readings since the cycle began, for its detector."""
 
     __slots__ = ("first", "newest", "offset", "partition", "readings", "track")
 
     def __init__(self, track: Track, partition: int = -1, readings: Sequence[AcceptedReading] = ()) -> None:
         self.track = track
-        self.partition = partition  # -1: of none
+        self.partition = partition  # -1: none
         self.readings = list(readings)
-        self.newest = EARLIEST  # of their times
-        self.first = -1  # offset of the first one's record, -1 before there is one,
-        self.offset = 0  # and of the last one's
+        self.newest = EARLIEST  # newest time of the readings
+        self.first = -1  # offset of the first reading's record; -1 before there is one
+        self.offset = 0  # offset of the last reading's record
 
     @property
     def stretch(self) -> Stretch | None:
-        """Its part of the input, for the crash journal."""
+        """The batch's part of the input, for the crash journal."""
         if self.partition < 0:
             return None
         return Stretch(self.partition, self.track.sensor, self.first, self.offset)
 
 
 class PendingInference:
-    """Readings of a track on their way into its detector, in pieces: up to the next event, the end of a publishing
-    window or the end of an hour."""
+    """Readings of a track that its detector takes in pieces. A piece ends at the next event, at the end of a publishing
+    window or at the end of an hour."""
 
     def __init__(self, batch: SensorBatch) -> None:
         self.track = batch.track
@@ -68,21 +68,21 @@ class PendingInference:
 
     @property
     def _end(self) -> int:
-        """Where the piece ends."""
+        """The row at which the piece ends."""
         closes, (end, _) = self._rows.closes, self._rows.hours[self._stretch]
         return min(closes[self._closed], end) if self._closed < len(closes) else end
 
     @property
     def hour(self) -> int:
-        """Of the week, in which the piece was read."""
+        """The hour of the week in which the piece was read."""
         return self._rows.hours[self._stretch][1]
 
     def piece(self) -> np.ndarray:
-        """What the detector takes next."""
+        """Return the next rows for the detector."""
         return self._rows.rows[self._at : self._end]
 
     def took(self, taken: int, events: list[hs.Event], publishes: bool) -> None:
-        """The detector has taken so many rows, and come to these events."""
+        """Record that the detector has taken this many rows and found these events."""
         rows, first = self._rows, self._at
         self._at += taken
         self.track.remember(rows.rows[first : self._at], rows.times[first : self._at])
@@ -102,15 +102,15 @@ class PendingInference:
 
 
 class Inference:
-    """Infers from the readings of tracks that are added to it, until ``finish`` has seen them through.
+    """Infers from the readings of added tracks. ``finish`` waits until all are processed.
 
-    ``threads``: beside this one; 0: everything happens here. ``journal``: where it writes whose readings are with the
-    detectors. Without ``publishes`` no messages are made: they were published before, and are most of the work where
-    windows are short.
+    ``threads``: number of further threads; 0: infer on this thread. ``journal``: records whose readings are with the
+    detectors. If ``publishes`` is false, no messages are made, since they were published before. Messages are most
+    of the work if windows are short.
     """
 
     def __init__(self, threads: int = 0, publishes: bool = True, journal: CrashJournal | None = None) -> None:
-        self.seconds = 0.0  # that it took, those on other threads only where they were waited for
+        self.seconds = 0.0  # time taken; on other threads, only while this one waited for them
         self._journal = journal
         self._threads = threads
         self._publishes = publishes
@@ -125,7 +125,7 @@ class Inference:
             self._pool.shutdown(cancel_futures=True)
 
     def add(self, batches: Sequence[SensorBatch]) -> list[PendingInference]:
-        """Begin with the readings of further tracks; what is returned is done after ``finish``."""
+        """Begin with the readings of further tracks. The returned inferences are done after ``finish``."""
         began = time.perf_counter()
         added = [PendingInference(one) for one in batches]
         suspects = [one for one in added if self._is_suspect(one)]
@@ -144,14 +144,14 @@ class Inference:
         return self._journal is not None and one.stretch is not None and self._journal.is_suspect(one.stretch)
 
     def finish(self) -> None:
-        """Wait until detectors have taken everything."""
+        """Wait until detectors have taken all readings."""
         began = time.perf_counter()
         while self._under_way:
             self._take_oldest()
         self.seconds += time.perf_counter() - began
 
     def _go_on(self, group: list[PendingInference]) -> None:
-        """Hand the next pieces of a group to its detectors."""
+        """Pass the next pieces of a group to its detectors."""
         while group := [one for one in group if not one.is_done]:
             detectors, pieces = [one.track.detector for one in group], [one.piece() for one in group]
             update = partial(hs.update_fleet_to_event, detectors, pieces, hours=[one.hour for one in group])
@@ -172,7 +172,7 @@ class Inference:
         self._go_on(group)
 
     def _note(self, group: list[PendingInference], begins: bool) -> None:
-        """Write into the journal whose readings are with the detectors."""
+        """Write to the journal whose readings are with the detectors."""
         if self._journal is not None:
             stretches = [one.stretch for one in group if one.stretch is not None]
             (self._journal.begin if begins else self._journal.end)(stretches)

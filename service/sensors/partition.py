@@ -1,8 +1,8 @@
-"""The sensors of one partition: records in, messages and snapshots out. Knows nothing of where the records are kept.
+"""The sensors of one partition: records in, messages and snapshots out. Independent of where the records are stored.
 
-The readings of a cycle are handed to each sensor's track as one batch. A track's state is saved some time after its
-readings were committed, so a partition knows from which input offset on readings are in no snapshot: from there a
-restore replays.
+Each sensor's track gets its readings of a cycle as one batch. A track's state is saved some time after its readings
+were committed. So a partition tracks the input offset from which on readings are in no snapshot. A restore replays
+from there.
 """
 
 from __future__ import annotations
@@ -32,20 +32,20 @@ from service.wire.readings import EARLIEST, LATEST, BadRecord, Reading
 
 log = logging.getLogger(__name__)
 
-_AT_ONCE = -math.inf  # since when a state is unsaved that has to go with the next commit
+_AT_ONCE = -math.inf  # ``unsaved_since`` of a state that has to be saved with the next commit
 
 
 class AcceptedRecords(NamedTuple):
-    """Records of a cycle, decoded, their readings checked."""
+    """Decoded records of a cycle, with checked readings."""
 
     batches: list[SensorBatch]
-    outputs: list[Outbound]  # what is to be published so far
+    outputs: list[Outbound]  # outputs so far
     records: int
     readings: int
 
 
 class SensorSlot:
-    """What a partition knows of a sensor, whether its detector is in memory or not."""
+    """A partition's data about a sensor, whether its detector is in memory or not."""
 
     __slots__ = (
         "fresh_because", "is_moved", "is_reported", "is_saved", "is_silent", "last_seen", "next_offset", "track",
@@ -53,28 +53,28 @@ class SensorSlot:
     )  # fmt: skip
 
     def __init__(self) -> None:
-        self.track: Track | None = None  # None: its state waits in the store
-        self.last_seen: int | None = None  # time of the newest reading, microseconds; None: none was taken yet
-        self.next_offset = 0  # what its state has seen
-        self.unsaved_from = 0  # first offset that is in no snapshot,
-        self.unsaved_since = math.inf  # and since when (monotonic)
+        self.track: Track | None = None  # None: its state is in the store
+        self.last_seen: int | None = None  # time of the newest reading, microseconds; None: no reading was accepted yet
+        self.next_offset = 0  # its state has seen everything before
+        self.unsaved_from = 0  # first offset that is in no snapshot
+        self.unsaved_since = math.inf  # since when there is one (monotonic)
         self.is_saved = False
         self.is_silent = False
-        self.is_moved = False  # its state was read from a topic that is gone
-        self.is_reported = True  # False: it was set aside, and nobody knows yet
-        self.fresh_because = ""  # why it starts afresh, where it is not its rule
+        self.is_moved = False  # its state was read from an earlier topic of the same name
+        self.is_reported = True  # False: it was set aside, and this was not published yet
+        self.fresh_because = ""  # why it starts afresh, if the reason is not its rule
 
     def must_save(self, offset: int, since: float = _AT_ONCE) -> None:
-        """What comes from ``offset`` on is in no snapshot."""
+        """Mark readings from ``offset`` on as being in no snapshot."""
         self.unsaved_from, self.unsaved_since = offset, since
 
 
 class Partition:
     """The sensors of a partition.
 
-    ``room_for_sensor`` says whether the worker takes on one more. ``control`` may change between two calls: resets
-    and acceptances hold from the next reading on that ``take`` is given, what is to be forgotten goes with ``forget``.
-    ``origin``: of the records.
+    ``room_for_sensor`` returns whether the worker accepts one more sensor. ``control`` may change between two calls.
+    Resets and acceptances apply from the next reading on that ``take`` gets; ``forget`` drops the sensors that are
+    to be forgotten. ``origin``: topic and group of the records.
     """
 
     def __init__(
@@ -94,8 +94,8 @@ class Partition:
         self._journal = journal
         self.next_offset = 0
         self.clock = 0  # the newest reading time in the partition: its stream time
-        self.sensors = 0  # how many it has seen
-        self.silent = 0  # and how many of them have fallen silent
+        self.sensors = 0  # sensors with accepted readings
+        self.silent = 0  # those of them that are silent
         self._rules = rules
         self._decode = decode
         self._store = store
@@ -103,10 +103,10 @@ class Partition:
         self._snapshot_within = snapshot_within
         self._control = ControlBook() if control is None else control
         self._slots: dict[str, SensorSlot] = {}
-        self._in_memory: dict[str, SensorSlot] = {}  # those with a track, least recently used first
-        self._unsaved: dict[str, SensorSlot] = {}  # those with readings that are in no snapshot
-        self._to_forget: set[str] = set()  # found in what was replayed
-        self._to_begin_afresh: set[str] = set()  # likewise, with another model than the readings were taken by
+        self._in_memory: dict[str, SensorSlot] = {}  # those that have a track, least recently used first
+        self._unsaved: dict[str, SensorSlot] = {}  # those that have readings in no snapshot
+        self._to_forget: set[str] = set()  # found in replayed records
+        self._to_begin_afresh: set[str] = set()  # likewise; the model has changed since those readings
         self._promised: Counter[str] = Counter()  # alarms by rule since the cycle began, see CycleCounts
         self._raised: Counter[str] = Counter()
         self._observed: Counter[str] = Counter()
@@ -118,11 +118,11 @@ class Partition:
 
     @property
     def in_memory(self) -> int:
-        """How many detectors are in memory."""
+        """The number of detectors in memory."""
         return len(self._in_memory)
 
     def look(self, sensor: str) -> Track | None:
-        """A copy of a sensor's track as it stands; None where there is no such sensor."""
+        """Return a copy of a sensor's track in its present state, or None if the sensor is not found."""
         slot = self._slots.get(sensor)
         if slot is None or slot.last_seen is None:
             return None
@@ -134,35 +134,35 @@ class Partition:
         return self._from_store(sensor, slot)
 
     def is_silent(self, sensor: str) -> bool:
-        """Whether a sensor has fallen silent."""
+        """Return whether a sensor is silent."""
         slot = self._slots.get(sensor)
         return slot is not None and slot.is_silent
 
     def last_seen(self, sensor: str) -> int | None:
-        """The time of a sensor's newest reading in microseconds; None where there is no such sensor."""
+        """Return the time of a sensor's newest reading in microseconds, or None if the sensor is not found."""
         slot = self._slots.get(sensor)
         return None if slot is None else slot.last_seen
 
     def seen(self) -> Iterator[tuple[str, int]]:
-        """Every sensor, and the time of its newest reading."""
+        """Yield every sensor with the time of its newest reading."""
         return ((name, slot.last_seen) for name, slot in self._slots.items() if slot.last_seen is not None)
 
     def take_arrived(self) -> list[str]:
-        """The sensors that are new since the last call."""
+        """Return the sensors that are new since the last call."""
         taken, self._arrived = self._arrived, []
         return taken
 
     def tracks(self) -> Iterator[tuple[str, Track]]:
-        """The tracks that are in memory, by sensor."""
+        """Yield the tracks that are in memory, by sensor."""
         return ((sensor, slot.track) for sensor, slot in self._in_memory.items() if slot.track is not None)
 
     def detectors(self, sensors: Iterable[str]) -> Iterable[hs.OnlineDetector]:
-        """The detectors of sensors, those that are in memory."""
+        """Yield the sensors' detectors, as far as they are in memory."""
         tracks = (self._slots[sensor].track for sensor in sensors if sensor in self._in_memory)
         return (track.detector for track in tracks if track is not None)
 
     def unsaved_from(self, saved: Iterable[str] = ()) -> int:
-        """The first offset of the input that is in no snapshot, once the sensors ``saved`` are in one."""
+        """Return the first input offset that is in no snapshot, assuming that the sensors ``saved`` are in one."""
         saved = set(saved)
         unsaved = (slot.unsaved_from for sensor, slot in self._unsaved.items() if sensor not in saved)
         return min(unsaved, default=self.next_offset)
@@ -175,16 +175,18 @@ class Partition:
         moved: Collection[str] = (),
         end: float = math.inf,
     ) -> None:
-        """Stand at ``next_offset`` and ``clock`` as they were committed.
+        """Begin at the committed ``next_offset`` and ``clock``.
 
-        The store is as it was read from the changelog; ``replayed`` are the records up to there that may be in no
-        snapshot. The states of the sensors in ``moved`` were read from an earlier topic of the same name: their offsets
-        say nothing about this one. Nor do offsets after the partition's ``end``, which brokers may have lost."""
+        The store holds the states from the changelog. ``replayed`` are the records before ``next_offset`` that may
+        be in no snapshot. The states of the sensors in ``moved`` were read from an earlier topic of the same name,
+        so their offsets do not apply to this topic. Nor do offsets after the partition's ``end``: brokers may have
+        lost those records.
+        """
         self._read_slots(set(moved), end)
         self.next_offset = next_offset
         self._set_aside()
         self._is_replaying = True
-        self.take(replayed)  # published before
+        self.take(replayed)  # their outputs were published before
         self._is_replaying = False
         self._to_begin_afresh.clear()
         self.next_offset = next_offset
@@ -201,7 +203,7 @@ class Partition:
             if not isinstance(sensor, str):
                 continue
             slot = self._slots[sensor] = SensorSlot()
-            # what is damaged is found when the sensor is loaded; until then its numbers must do no harm
+            # Damage is found when the sensor is loaded. Until then, its numbers must do no harm.
             slot.last_seen = seen if type(seen) is int and EARLIEST <= seen <= LATEST else 0
             slot.is_saved = True
             slot.is_moved = sensor in moved
@@ -211,7 +213,10 @@ class Partition:
         self.sensors = len(self._slots)
 
     def _set_aside(self) -> None:
-        """Give the sensors that crashed a worker twice a track that takes no readings, saved with the next commit."""
+        """Set aside the sensors that crashed a worker twice.
+
+        Each gets a track that takes no readings and is saved with the next commit.
+        """
         for sensor in self._journal.set_aside(self.number) if self._journal is not None else ():
             saved = self._store.get(self.number, sensor)
             generation = 0 if saved is None else envelope.next_generation(saved)
@@ -228,12 +233,12 @@ class Partition:
     # Records in
 
     def take(self, records: Iterable[InputRecord]) -> tuple[list[Outbound], CycleCounts]:
-        """Take records in; returns what is to be published."""
+        """Process records. Returns the outputs to publish, and the counts."""
         (outputs,), counts = process([(self, records)], publishes=not self._is_replaying, journal=self._journal)
         return outputs, counts
 
     def accept(self, records: Iterable[InputRecord]) -> AcceptedRecords:
-        """Decode records and check their readings, which is the first half of taking them in."""
+        """Decode records and check their readings: the first half of ``take``."""
         outputs: list[Outbound] = []
         pending: dict[str, SensorBatch] = {}  # by sensor
         n_records = n_readings = 0
@@ -259,7 +264,7 @@ class Partition:
         return AcceptedRecords(list(pending.values()), outputs, n_records, n_readings)
 
     def collect_outputs(self, accepted: AcceptedRecords, published: Sequence[Published]) -> CycleCounts:
-        """The second half: what came of the batches, and of time that has passed, joins the outputs."""
+        """Add the results of the batches and the notices of silence to the outputs: the second half of ``take``."""
         outputs = accepted.outputs
         self._publish(accepted.batches, published, outputs)
         self._report_silent(outputs)
@@ -275,14 +280,16 @@ class Partition:
     def _accept_first(
         self, record: InputRecord, reading: Reading, pending: dict[str, SensorBatch], outputs: list[Outbound]
     ) -> int:
-        """A sensor's first reading of the cycle opens its batch. Returns whether it was taken; BadRecord where it is
-        refused."""
+        """Accept a sensor's first reading of the cycle, which opens its batch.
+
+        Returns 1 if the reading was taken, else 0. Raises BadRecord if it is refused.
+        """
         sensor = reading.sensor
         slot = self._slots.get(sensor)
         if slot is not None and record.offset < slot.next_offset:
-            return 0  # replayed, and already in the snapshot
+            return 0  # a replayed reading that is already in the snapshot
         if self._is_replaying and sensor in self._control.forgotten and self._is_forgotten(sensor):
-            # What came after it was forgotten would be in a snapshot.
+            # Readings after the forgetting would be in a snapshot.
             self._to_forget.add(sensor)
             return 0
         if self._is_replaying and sensor in self._to_begin_afresh:
@@ -303,7 +310,7 @@ class Partition:
         pending.setdefault(sensor, batch)
         accepted = self._accept_behaviour(track, reading.time)
         if slot.last_seen is None:
-            self._note_time(slot, track, reading.time)  # it counts from now on
+            self._note_time(slot, track, reading.time)  # the sensor counts from now on
         must_save = starts_generation or slot.is_moved or accepted is not None
         if slot.is_moved:
             slot.is_moved = False
@@ -316,7 +323,8 @@ class Partition:
             outputs += about(sensor, *([] if track.ended is None else [track.ended]), notice)
         outputs += about(sensor, *(accepted or ()))
         if must_save:
-            # Saved with the commit that says so: said once, whatever happens next.
+            # Save the state with the commit that publishes the message, so that it is published once, whatever happens
+            # next.
             is_unsaved = sensor in self._unsaved and not starts_generation
             slot.must_save(slot.unsaved_from if is_unsaved else record.offset)
         elif sensor not in self._unsaved:
@@ -325,7 +333,7 @@ class Partition:
         return 1
 
     def _refuse(self, slot: SensorSlot, track: Track, reading: Reading, outputs: list[Outbound]) -> int:
-        """A reading of a sensor that is set aside is a dead letter; those that are replayed were published before."""
+        """Refuse a reading of a sensor that is set aside: it is a dead letter. Replayed ones were published before."""
         if self._is_replaying:
             return 0
         if not slot.is_reported:
@@ -334,8 +342,11 @@ class Partition:
         raise BadRecord("set_aside", f"{track.set_aside}; `ishsmm-stream reset` lets it start afresh")
 
     def _accept_behaviour(self, track: Track, time: int) -> list[messages.Event] | None:
-        """Where people have accepted what a sensor does, so does its track, before its reading of this time. Not in a
-        replay: an acceptance is saved with the commit that says so."""
+        """Apply an acceptance of the sensor's behaviour to its track before the reading of this time, if there is a new
+        one.
+
+        Never in a replay: an acceptance is saved with the commit that publishes it.
+        """
         said, moment = self._control.acceptances.get(track.sensor, (None, 0))
         if said is None or self._is_replaying or said.generation != track.generation or moment <= track.acceptance:
             return None
@@ -345,7 +356,7 @@ class Partition:
         self, batch: SensorBatch, record: InputRecord, reading: Reading, pending: dict[str, SensorBatch],
         outputs: list[Outbound],
     ) -> None:  # fmt: skip
-        """Put a reading in its sensor's batch; BadRecord where it is refused. Every reading passes here."""
+        """Put a reading into its sensor's batch. Raises BadRecord if it is refused. Every reading passes here."""
         track, moment = batch.track, reading.time
         prepared = track.prepared
         values = reading.values if prepared.prepare is None else prepared.prepare(reading.values)
@@ -367,11 +378,11 @@ class Partition:
             self.clock = moment
 
     def _publish(self, batches: Sequence[SensorBatch], published: Sequence[Published], outputs: list[Outbound]) -> None:
-        """What came of batches, for the topics."""
+        """Add the events and states of the batches to the outputs."""
         for batch, (events, states) in zip(batches, published, strict=True):
             track, read = batch.track, len(batch.readings)
             slot = self._slots[track.sensor]
-            slot.next_offset = batch.offset  # the record's other readings may be of the same sensor
+            slot.next_offset = batch.offset  # not after it: the record's other readings may be of the same sensor
             self._note_time(slot, track, batch.newest)
             key, rule = track.sensor.encode(), track.rule.match
             self._promised[rule] += read / track.every  # type: ignore[assignment]
@@ -383,7 +394,7 @@ class Partition:
     # Tracks in memory
 
     def _loaded(self, sensor: str) -> tuple[SensorSlot, Track]:
-        """The sensor's slot with its track: in memory, from the store, or a new one."""
+        """Return the sensor's slot with its track: from memory, from the store, or a new one."""
         slot = self._in_memory.pop(sensor, None)
         if slot is None:
             slot = self._slots.get(sensor) or SensorSlot()
@@ -413,7 +424,7 @@ class Partition:
         return Track(sensor, self._rules.of(sensor), finished + 1, None)
 
     def _reset(self, slot: SensorSlot, track: Track) -> Track:
-        """The sensor's next generation, which has seen nothing."""
+        """Return the track of the sensor's next generation, which has seen nothing."""
         slot.fresh_because = "reset"
         slot.track = track.next_generation(self._control.finished_generation(track.sensor) + 1)
         return slot.track
@@ -424,7 +435,7 @@ class Partition:
         return self._from(sensor, slot, saved)
 
     def _from(self, sensor: str, slot: SensorSlot, saved: Saved) -> Track:
-        """The track that was saved; a new generation where its rule infers otherwise, or it cannot be read."""
+        """Return the saved track, or a new generation if its rule infers otherwise or the state cannot be read."""
         prepared = self._rules.of(sensor)
         try:
             envelope.origin_of(self.number, sensor, saved)
@@ -438,7 +449,7 @@ class Partition:
     # Forgetting
 
     def forget(self) -> list[str]:
-        """Drop the sensors that are to be forgotten; returns them. What else is kept of them goes with the commit."""
+        """Drop the sensors that are to be forgotten, and return them. The commit deletes their other data."""
         named = [sensor for sensor in self._control.forgotten if self.last_seen(sensor) is not None]
         gone = self._to_forget.union(sensor for sensor in named if self._is_forgotten(sensor))
         self._to_forget.clear()
@@ -453,7 +464,7 @@ class Partition:
         return sorted(gone)
 
     def _is_forgotten(self, sensor: str) -> bool:
-        """Whether what is kept of a sensor is of a generation that is to be forgotten."""
+        """Return whether a sensor's stored generation is one that is to be forgotten."""
         slot = self._slots.get(sensor)
         if slot is not None and slot.track is not None:
             generation = slot.track.generation
@@ -465,7 +476,7 @@ class Partition:
     # Silence, judged by the partition's stream time
 
     def _was_silent(self, track: Track, moment: int, pending: dict[str, SensorBatch], outputs: list[Outbound]) -> bool:
-        """Say so where a reading ends its sensor's silence."""
+        """Return whether a reading ends its sensor's silence. If it does, publish that."""
         sensor, limit, batch = track.sensor, track.prepared.silent_after, pending.get(track.sensor)
         slot = self._slots[sensor]
         seen = slot.last_seen
@@ -474,7 +485,7 @@ class Partition:
         if limit is None or seen is None or self.clock <= seen + limit:
             return False
         if batch is not None:
-            del pending[sensor]  # what came before is said before
+            del pending[sensor]  # publish earlier events first
             self._publish([batch], [infer(track, batch.readings, not self._is_replaying)], outputs)
         self._tell_silent(sensor, slot, seen + limit, outputs)
         self._set_silent(slot, False)
@@ -498,7 +509,7 @@ class Partition:
         if limit is None:
             return
         if seen + limit < self.clock:
-            self._set_silent(slot, True)  # as was said before the restore
+            self._set_silent(slot, True)  # this was published before the restore
         else:
             heapq.heappush(self._deadlines, (seen + limit, sensor))
 
@@ -524,16 +535,20 @@ class Partition:
     # Snapshots out
 
     def _head_start(self, sensor: str, slot: SensorSlot) -> float:
-        """Seconds by which a sensor's first snapshot comes early: a fleet that started at once is spread over time."""
+        """Return the seconds by which a sensor's first snapshot comes early: this spreads a fleet that started at once
+        over time."""
         return 0.0 if slot.is_saved else self._snapshot_within * (zlib.crc32(sensor.encode()) / 2**32)
 
     def snapshots(self, older_than: float, most: int) -> list[tuple[str, Saved]]:
-        """The states of sensors whose oldest unsaved reading came before the time ``older_than`` (monotonic), the
-        oldest first, at most so many."""
+        """Return the states that are due, the oldest first: of at most ``most`` sensors, or of all that have to be
+        saved at once.
+
+        A state is due if its oldest unsaved reading came before the time ``older_than`` (monotonic).
+        """
         due = sorted(
             (slot.unsaved_since, sensor) for sensor, slot in self._unsaved.items() if slot.unsaved_since <= older_than
         )
-        at_once = sum(since == _AT_ONCE for since, _ in due)  # new generations, still small, and acceptances
+        at_once = sum(since == _AT_ONCE for since, _ in due)  # new generations, which are still small, and acceptances
         found = []
         for _, sensor in due[: max(most, at_once)]:
             slot = self._unsaved[sensor]
@@ -544,7 +559,7 @@ class Partition:
         return found
 
     def saved(self, snapshots: Iterable[tuple[str, Saved]]) -> None:
-        """The snapshots are committed."""
+        """Note that the snapshots are committed."""
         snapshots = list(snapshots)
         for sensor, saved in snapshots:
             self._unsaved.pop(sensor, None)
@@ -554,7 +569,8 @@ class Partition:
         self._store.put(self.number, snapshots)
 
     def evict(self, most: int) -> int:
-        """Drop at most ``most`` detectors from memory that are saved, the least recently used first."""
+        """Drop at most ``most`` saved detectors from memory, the least recently used first. Returns how many it
+        dropped."""
         names = [sensor for sensor in self._in_memory if sensor not in self._unsaved][:most]
         for sensor in names:
             self._unload(sensor)

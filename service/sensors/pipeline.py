@@ -1,4 +1,4 @@
-"""A cycle's readings on their way: accept, infer, collect what is to be published."""
+"""Process a cycle's readings: accept, infer, collect the outputs."""
 
 from __future__ import annotations
 
@@ -18,8 +18,11 @@ def process(
     batches: Iterable[tuple[Partition, Iterable[InputRecord]]], *, threads: int = 0, publishes: bool = True,
     journal: CrashJournal | None = None,
 ) -> tuple[list[list[Outbound]], CycleCounts]:  # fmt: skip
-    """Take records of several partitions in, as each would alone; returns what each is to publish, which is little
-    unless it ``publishes``. Detectors infer on so many ``threads`` while the next partition's records are accepted."""
+    """Process records of several partitions, with the same results as for each partition alone.
+
+    Returns the outputs of each partition, and the counts. If ``publishes`` is false, there are few outputs.
+    Detectors infer on this many ``threads`` while the next partition's records are accepted.
+    """
     under_way = []
     with Inference(threads, publishes, journal) as inference:
         for partition, records in batches:

@@ -1,4 +1,4 @@
-"""Records as a partition takes them, and what it publishes."""
+"""Records that a partition takes, and outputs that it publishes."""
 
 from __future__ import annotations
 
@@ -32,33 +32,33 @@ class InputRecord(Protocol):
     def value(self) -> bytes | None: ...
 
 
-RecordDecoder = Callable[[Any], list[Reading]]  # of a record
+RecordDecoder = Callable[[Any], list[Reading]]  # decodes one record
 
 
 def decode_with(decode: Decoder) -> RecordDecoder:
-    """A decoder of records that are all of one kind."""
+    """Return a decoder of records that all have the same mapping."""
     return lambda record: decode(record.key, record.value, record.timestamp)
 
 
 class Outbound(NamedTuple):
-    """Something to publish: ``kind`` is a key of ``Topics.names``."""
+    """A message to publish. ``kind`` is a key of ``Topics.names``."""
 
     kind: str
     key: bytes
     message: messages.Message | Reading
 
     def encoded(self) -> bytes:
-        """Its bytes on the wire."""
+        """Return the message as bytes."""
         return encode_reading(self.message) if isinstance(self.message, Reading) else messages.encode(self.message)
 
 
 def about(sensor: str, *events: messages.Event) -> list[Outbound]:
-    """Events of a sensor."""
+    """Return a sensor's events as outputs."""
     return [Outbound("events", sensor.encode(), event) for event in events]
 
 
 def dead_letter(record: InputRecord, bad: BadRecord, reading: int | None = None) -> Outbound:
-    """The record as a dead letter."""
+    """Return the record as a dead letter."""
     letter = messages.dead_letter(
         bad.reason, bad.detail,
         topic=record.topic, partition=record.partition, offset=record.offset, timestamp=record.timestamp,

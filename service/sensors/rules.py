@@ -1,4 +1,4 @@
-"""The rule of a sensor, with what is computed of it once."""
+"""The rule of a sensor, with values that are computed from it once."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from service.settings.budgets import Budget
 
 
 class PreparedRule(NamedTuple):
-    """A rule with what is computed of it once."""
+    """A rule with values that are computed from it once."""
 
     rule: Rule
     fingerprint: str
     prepare: Preparation | None
     policy: hs.AlarmPolicy
-    most_ahead: float  # of a reading's time before its record's timestamp, microseconds
+    most_ahead: float  # how far a reading's time may be ahead of its record's timestamp, microseconds
     fills_gaps: bool
     silent_after: int | None  # microseconds
     reorder_within: int | None  # microseconds
@@ -26,7 +26,7 @@ class PreparedRule(NamedTuple):
 
 
 def prepare_rule(rule: Rule) -> PreparedRule:
-    """Compute what every track of the rule needs."""
+    """Compute the values that every track of the rule needs."""
     times = rule.time
     return PreparedRule(
         rule,
@@ -49,7 +49,7 @@ class Rules:
         self._prepared: dict[int, PreparedRule] = {}
 
     def of(self, sensor: str) -> PreparedRule:
-        """The rule that follows the sensor."""
+        """Return the sensor's rule."""
         rule = self._settings.rule_for(sensor)
         prepared = self._prepared.get(id(rule))
         if prepared is None:

@@ -1,4 +1,4 @@
-"""A sensor's saved state, and what a partition needs of the place where states are kept."""
+"""A sensor's saved state, and the interface of the store for such states."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ class Saved(NamedTuple):
 
 
 class SavedStates(Protocol):
-    """What a partition needs of the place where its sensors' states are saved."""
+    """The store of sensors' states, as a partition uses it."""
 
     def put(self, partition: int, sensors: Iterable[tuple[str, Saved]]) -> None: ...
 

@@ -1,8 +1,8 @@
-"""One sensor: its detector, its place in time, and what is published of it.
+"""One sensor: its detector, the times of its readings, and the messages about it.
 
-What a track publishes depends on the sensor's own readings and its rule alone. Windows end after so many of its own
-readings, events are published as they were at the reading that caused them, and nothing depends on how readings were
-cut into cycles. A track is made anew from ``dump``ed bytes wherever it is needed.
+The messages depend on the sensor's own readings and its rule alone. Windows end after a number of its own readings,
+events are published as they were at the reading that caused them, and nothing depends on how readings were cut into
+cycles. A track can be loaded from ``dump``ed bytes wherever it is needed.
 """
 
 from __future__ import annotations
@@ -35,14 +35,16 @@ from service.wire.readings import (
     rfc3339,
 )
 
-# Observations whose time and values are remembered: for the times of change points, the level before one, and plots.
+# Number of observations whose times and values are kept: for the times of change points, the level before one, and
+# plots.
 REMEMBERED = 128
 _STATUS = {"raised": "provisional", "relocated": "relocated", "confirmed": "confirmed", "retracted": "retracted"}
-_SNAPSHOT_VERSION = 2  # 1, which is read, has detectors of the first format in it
-# The mean interval between readings: each new one counts at least this much, and a gap at most so many times the mean.
+_SNAPSHOT_VERSION = 2  # version 1 can be read, too; it contains detectors of the first format
+# The mean interval between readings: minimum weight of a new interval, and longest gap that counts, as a multiple of
+# the mean.
 _INTERVAL_RATE = 1e-3
 _LONGEST_GAP = 10.0
-_QUARTER = 900_000_000  # of an hour, in microseconds: no zone changes its hour in between
+_QUARTER = 900_000_000  # of an hour, in microseconds: no time zone changes its hour within one
 
 
 class Published(NamedTuple):
@@ -53,7 +55,7 @@ class Published(NamedTuple):
 
 
 class RaisedAlarm(msgspec.Struct, array_like=True, frozen=True):
-    """The alarm that is open, so that whatever ends its generation can clear it."""
+    """The open alarm, so that whatever ends its generation can clear it."""
 
     number: int
     index: int
@@ -61,7 +63,7 @@ class RaisedAlarm(msgspec.Struct, array_like=True, frozen=True):
 
 
 class _SavedTrack(msgspec.Struct, array_like=True, gc=False):
-    """A track as bytes, without its detector."""
+    """The saved form of a track. ``detector`` holds the detector's own snapshot."""
 
     version: int
     fingerprint: str
@@ -77,35 +79,35 @@ class _SavedTrack(msgspec.Struct, array_like=True, gc=False):
     revisions: dict[int, int]
     detector: bytes
     earlier: int | None = None
-    # what transforms remember; absent in what was written before there were any
+    # Memory of the transforms; absent in data from before transforms had memory.
     previous: list[Previous | None] = []
     season: bytes = b""
-    # mean interval between readings in microseconds, how many it rests on, the time of the last, and the mean that the
-    # budget in force rests on; absent in what was written before there were alarm budgets
+    # Mean interval between readings in microseconds, the number of intervals in it, time of the last reading, and the
+    # mean on which the budget in force is based. Absent in data from before alarm budgets.
     interval: tuple[float, int, int, float] | None = None
-    acceptance: int = 0  # when the last acceptance that holds was said, in microseconds
+    acceptance: int = 0  # when the last acceptance in force was made, in microseconds
     open_alarm: RaisedAlarm | None = None
-    promised: tuple[float, int] = (0.0, 0)  # alarms, and readings that are not in them yet
+    promised: tuple[float, int] = (0.0, 0)  # alarms, and readings that are not counted in them yet
     set_aside: str = ""  # why its readings are dead letters; empty: they are not
     waiting: list[tuple[int, tuple[float, ...]]] = []  # readings that wait for older ones, by time
-    # always last, see ``service.envelope``
+    # These two are always last, see ``service.sensors.envelope``.
     origin: bytes = b""
     checksum: bytes = b""
 
 
 class Tally(NamedTuple):
-    """What a dumped track has counted, for audits."""
+    """The counts of a dumped track, for audits."""
 
     generation: int
     fingerprint: str
-    accepted: int  # readings, those that wait for older ones included
+    accepted: int  # readings, including those that wait for older ones
     waiting: int
     inserted: int
     earlier: int | None  # readings of earlier generations; None: not known
 
     @property
     def final_index(self) -> int:
-        """Of the newest observation; -1 before the first."""
+        """The index of the newest observation; -1 before the first."""
         return self.accepted - self.waiting + self.inserted - 1
 
 
@@ -113,17 +115,17 @@ AcceptedReading = tuple[int, tuple[float, ...], int]  # time, prepared values, s
 
 
 class Rows(NamedTuple):
-    """Readings as a detector takes them."""
+    """Readings in the form that a detector takes."""
 
     rows: np.ndarray  # (length, channels)
     times: np.ndarray  # (length,) int64
-    closes: list[int]  # the numbers of rows after which a publishing window closes
-    hours: list[tuple[int, int]]  # stretches of rows: where each ends, and its hour of the week
-    learned: int  # so many rows came before the season was known
+    closes: list[int]  # numbers of rows after which a publishing window closes
+    hours: list[tuple[int, int]]  # stretches of rows: the end of each, and its hour of the week
+    learned: int  # number of rows that came before the season was known
 
 
 def _hours(times: list[int], zone: str) -> list[tuple[int, int]]:
-    """The stretches of times that are in the same hour of the week."""
+    """Return the stretches of times that are in the same hour of the week: the end of each, and its hour."""
     quarters = [time // _QUARTER for time in (min(times), max(times))] if times else [0, 0]
     if quarters[0] == quarters[1]:  # nearly always
         return [(len(times), _hour(quarters[0], zone))]
@@ -138,11 +140,11 @@ def _hour(quarter: int, zone: str) -> int:
 
 
 class TrackError(ValueError):
-    """Bytes that are no track of this version."""
+    """The bytes are not a track of a supported version."""
 
 
 class Track:
-    """A sensor that is followed."""
+    """A sensor and its detector."""
 
     def __init__(self, sensor: str, prepared: PreparedRule, generation: int = 0, earlier: int | None = 0) -> None:
         self.sensor = sensor
@@ -155,32 +157,32 @@ class Track:
         self.earlier = earlier  # readings of earlier generations; None: not known
         self.newest: Reading | None = None
         self.channels = 0
-        self._times = np.empty(0, dtype=np.int64)  # of the observations that are remembered, oldest first,
-        self._values = np.empty((0, 1))  # and their values, one row each
-        self._since_state = 0  # readings since the window began,
-        self._window_began: int | None = None  # and the time of its first
+        self._times = np.empty(0, dtype=np.int64)  # of the latest observations, oldest first
+        self._values = np.empty((0, 1))  # values of the latest observations, one row each
+        self._since_state = 0  # readings since the window began
+        self._window_began: int | None = None  # time of the window's first reading
         self._revisions: dict[int, int] = {}  # by change
         self._interval = 0.0  # mean between readings, microseconds; 0: not known
         self._budget_interval = 0.0  # the mean when the budget was last set
-        self._intervals = 0  # that it rests on
+        self._intervals = 0  # number of intervals in the mean
         self._last_time: int | None = None  # of the newest reading that the detector has taken
         self._history = History(prepared.rule) if remembers(prepared.rule) else None
-        self.acceptance = 0  # when the last acceptance that holds was said, in microseconds
+        self.acceptance = 0  # when the last acceptance in force was made, in microseconds
         self._open_alarm: RaisedAlarm | None = None
-        self._promised = 0.0  # alarms that earlier budgets have allowed, earlier generations included,
-        self._read = 0  # and the readings since, which count with the budget in force
-        self.set_aside = ""  # why its readings are dead letters
+        self._promised = 0.0  # alarms that earlier budgets have allowed, including those of earlier generations
+        self._read = 0  # readings since then, which count with the budget in force
+        self.set_aside = ""  # why its readings are dead letters; empty: they are not
         self._waiting = ReorderBuffer()
-        self.ended: messages.AlarmEvent | None = None  # clears what was open when the generation before ended
+        self.ended: messages.AlarmEvent | None = None  # clears the alarm that the previous generation left open
 
     @property
     def index(self) -> int:
-        """Of the newest observation, inserted steps included; -1 before the first."""
+        """The index of the newest observation, including inserted steps; -1 before the first."""
         return self.accepted + self.inserted - 1
 
     @property
     def has_readings(self) -> bool:
-        """Whether this generation has been given any."""
+        """Whether this generation has received readings."""
         return self.newest is not None or len(self._waiting) > 0
 
     @property
@@ -195,9 +197,11 @@ class Track:
         return self.prepared.reorder_within is not None or len(self._waiting) > 0
 
     def reorder(self, reading: Reading, timestamp: int) -> list[tuple[Reading, int]]:
-        """Let a reading wait until none that is older is expected. Returns the readings that have waited long enough,
-        in the order of their times, each with the number of steps that are missing before it; BadRecord where the
-        reading is refused."""
+        """Hold a reading back until no older one is expected.
+
+        Returns the readings that have waited long enough, in the order of their times. Each comes with the number of
+        missing steps before it. Raises BadRecord if the reading is refused.
+        """
         newest = self.newest
         if newest is not None and reading.time <= newest.time:
             return [(reading, self.judge(reading, timestamp))]  # too late to be put in order
@@ -213,7 +217,8 @@ class Track:
         return [(one, self.judge(one, -1)) for one in released]
 
     def judge(self, reading: Reading, timestamp: int) -> int:
-        """Take note of a reading's time. Returns how many steps are missing before it; BadRecord where it is refused.
+        """Check a reading and note its time. Returns the number of missing steps before it. Raises BadRecord if it is
+        refused.
 
         ``timestamp``: of its record, in milliseconds.
         """
@@ -222,7 +227,7 @@ class Track:
         newest, prepared = self.newest, self.prepared
         is_next = newest is not None and reading.time > newest.time and not prepared.fills_gaps
         if is_next and (timestamp < 0 or reading.time <= timestamp * 1000 + prepared.most_ahead):
-            # nearly every reading: as `judge` would, without the call
+            # The shortcut for nearly every reading: the same result as `judge`, without the call.
             self.newest = reading
             self.channels = len(reading.values)
             return 0
@@ -236,7 +241,7 @@ class Track:
         return arrival.missing
 
     def to_rows(self, accepted: Sequence[AcceptedReading]) -> Rows:
-        """Readings as the detector takes them."""
+        """Convert accepted readings to rows for the detector."""
         rows: list[tuple[float, ...]] = []
         times: list[int] = []
         closes: list[int] = []
@@ -265,11 +270,11 @@ class Track:
 
     @property
     def _is_learning(self) -> bool:
-        """Whether its season's first period is not over, so that nobody knows its state."""
+        """Whether the first period of its season is not over, so that its state is not known."""
         return self._history is not None and self._history.is_learning
 
     def _insert(self, rows: list[tuple[float, ...]], times: list[int], missing: int, time: int) -> None:
-        """Steps without a reading, their times in between."""
+        """Insert steps without a reading, at times in between."""
         before = times[-1] if times else (int(self._times[-1]) if len(self._times) else time)
         for step in range(1, missing + 1):
             rows.append((math.nan,) * self.channels)
@@ -277,7 +282,7 @@ class Track:
         self.inserted += missing
 
     def remember(self, rows: np.ndarray, times: np.ndarray) -> None:
-        """The detector has taken these."""
+        """Keep the latest observations that the detector has taken."""
         kept = max(0, REMEMBERED - len(times)) if len(self._times) else 0
         first = max(0, len(self._times) - kept)
         self._times = np.concatenate((self._times[first:], times[-REMEMBERED:]))
@@ -285,7 +290,7 @@ class Track:
         self._learn_interval(rows, times)
 
     def _learn_interval(self, rows: np.ndarray, times: np.ndarray) -> None:
-        """Follow the mean interval between readings; inserted steps do not count, and gaps count little."""
+        """Update the mean interval between readings. Inserted steps do not count, and gaps count little."""
         read = times[~np.isnan(rows[:, 0])] if np.isnan(rows[:, 0]).any() else times
         self._read += len(read)
         for time in read.tolist():
@@ -299,8 +304,10 @@ class Track:
                 self._last_time = time
 
     def keep_budget(self) -> None:
-        """Give the detector its budget in readings. Called when a publishing window closes, which depends on the
-        sensor's own readings alone."""
+        """Give the detector its budget in readings.
+
+        Called when a publishing window closes, which depends on the sensor's own readings alone.
+        """
         if self._interval != self._budget_interval:
             self._promised, self._read = self.promised, 0
             self._budget_interval = self._interval
@@ -310,7 +317,7 @@ class Track:
         self.detector.use_policy(self.prepared.policy._replace(every=self.every))
 
     def messages_about(self, events: list[hs.Event]) -> list[messages.Event]:
-        """Return the messages about events that the detector has just come to."""
+        """Return the messages about events that the detector has just found."""
         state = self.detector.state
         assert state is not None
         return [
@@ -319,12 +326,12 @@ class Track:
         ]
 
     def skip_published(self, events: list[hs.Event]) -> None:
-        """Events whose messages have been published before."""
+        """Count the revisions of events whose messages were published before."""
         for event in events:
             self._revise(event)
 
     def _revise(self, event: hs.Event) -> int:
-        """The number of the next revision of a change or an alarm, of which note is taken."""
+        """Return the revision number of an event's message, and note it."""
         if event.kind == "alarm":
             self._open_alarm = RaisedAlarm(event.alarm, event.index, self.place(event.index).time)
             return 0
@@ -333,14 +340,16 @@ class Track:
             return 1
         revision = self._revisions.get(event.alarm, -1) + 1
         if event.kind == "raised":
-            # nothing more is published about older changes
+            # Nothing more is published about older changes.
             self._revisions = {}
         self._revisions[event.alarm] = revision
         return revision
 
     def accept(self, said: int, by: str, time: int) -> list[messages.Event]:
-        """Make the present behaviour a habit from the next reading on, which has this time. ``said``: when somebody
-        said so."""
+        """Accept the present behaviour as usual from the next reading on. Returns the messages about it.
+
+        ``said``: when a person accepted it. ``time``: of the next reading.
+        """
         self.acceptance = said
         cleared = [self._alarm_event(event) for event in self.detector.accept()]
         words = f"accepted by {by}" if by else "accepted"
@@ -350,7 +359,7 @@ class Track:
         return [notice, *(msgspec.structs.replace(event, summary=words) for event in cleared)]
 
     def next_generation(self, generation: int) -> Track:
-        """The same sensor afresh."""
+        """Return a new track of the same sensor."""
         track = Track(self.sensor, self.prepared, generation, self._earlier_and_own)
         if self._open_alarm is not None and self.newest is not None:
             at = messages.place(self.index, self.newest.time)
@@ -365,7 +374,7 @@ class Track:
         return int(self._times[-1 - back]) if 0 <= back < len(self._times) else None
 
     def place(self, index: int) -> messages.Place:
-        """An observation, with its time where it is remembered."""
+        """Return an observation's index, with its time if that is still kept."""
         return messages.place(index, self._time_of(index))
 
     def _change_event(self, event: hs.Event, state: hs.StateEstimate) -> messages.ChangeEvent:
@@ -429,26 +438,27 @@ class Track:
 
     @property
     def every(self) -> float:
-        """The budget in force: at most one alarm in so many readings, on average."""
+        """The budget in force: at most one alarm in this many readings, on average."""
         return _every(self.prepared, self._budget_interval)
 
     @property
     def interval_s(self) -> float:
-        """The mean interval between readings that the budget in force rests on; 0 before it is known."""
+        """The mean interval between readings on which the budget in force is based, in seconds; 0 if it is not known
+        yet."""
         return self._budget_interval / 1e6
 
     @property
     def budget_s(self) -> float | None:
-        """The promise: at most one alarm in so many seconds, on average; None before the interval is known."""
+        """The promise: at most one alarm in this many seconds, on average; None if the interval is not known yet."""
         return messages.rounded(self.every * self.interval_s) if self.interval_s > 0.0 else None
 
     @property
     def promised(self) -> float:
-        """Alarms that the budgets have allowed for all readings so far, earlier generations included."""
+        """The number of alarms that the budgets have allowed for all readings so far, including earlier generations."""
         return self._promised + self._read / self.every
 
     def _segment_before(self, index: int) -> messages.Segment | None:
-        """Level and noise of the readings before a change, as far as they are remembered."""
+        """Return level and noise of the readings before a change, as far as they are kept."""
         first = self.detector.time - len(self._values)
         settled = [change.index for change in self.detector.change_points if change.index < index]
         begin = max(first, settled[-1] if settled else 0)
@@ -466,8 +476,11 @@ class Track:
         return messages.segment(parameters)
 
     def state_record(self, is_learning: bool | None = None) -> messages.StateRecord:
-        """Where the sensor stands, after its first observation. ``is_learning``: whether its season was not known when
-        the detector's last row was lined up; by default, whether it is not known now."""
+        """Return the sensor's state record. The sensor must have an observation.
+
+        ``is_learning``: whether its season was unknown at the detector's last row; by default, whether it is unknown
+        now.
+        """
         detector = self.detector
         state = detector.state
         assert state is not None
@@ -501,13 +514,16 @@ class Track:
         )
 
     def _recent(self) -> list[list[float | None]]:
-        """A downsampled piece of the readings that are remembered."""
+        """Return a downsampled piece of the kept readings."""
         times, rows = self._times, self._values
         is_reading = ~np.isnan(rows[:, 0])  # not an inserted step
         return downsample(times, rows) if is_reading.all() else downsample(times[is_reading], rows[is_reading])
 
     def notice(self, kind: str, time: int, why: str, index: int | None = None) -> messages.Notice:
-        """A message about the sensor that is no change point. ``index``: by default, of its newest observation."""
+        """Return a notice: a message about the sensor that is no change point.
+
+        ``index``: by default, of its newest observation.
+        """
         if index is None:
             index = self.index
         return messages.Notice(
@@ -523,7 +539,7 @@ class Track:
     # As bytes
 
     def dump(self) -> bytes:
-        """Everything as bytes."""
+        """Return the track as bytes."""
         saved = _SavedTrack(
             _SNAPSHOT_VERSION,
             self.prepared.fingerprint,
@@ -531,7 +547,7 @@ class Track:
             self.accepted,
             self.inserted,
             None if self.newest is None else (self.newest.time, self.newest.values),
-            # most sensors have a beat, so that differences are all alike
+            # Most sensors send at a regular interval, so that the differences are all alike.
             zlib.compress(np.diff(self._times, prepend=0).tobytes()),
             self._values.tobytes(),
             self.channels,
@@ -555,7 +571,10 @@ class Track:
 
     @classmethod
     def load(cls, sensor: str, data: bytes, prepared: PreparedRule) -> Track:
-        """The track that was dumped. Where the rule now infers otherwise, a new generation that has seen nothing."""
+        """Return the dumped track, or a new generation that has seen nothing if the rule now infers otherwise.
+
+        Raises TrackError if the bytes cannot be read.
+        """
         try:
             saved = msgspec.msgpack.decode(data, type=_SavedTrack)
         except msgspec.DecodeError as error:
@@ -604,11 +623,11 @@ class Track:
         return track
 
 
-_COUNTS = 2**53  # no sensor has been read so often
+_COUNTS = 2**53  # no sensor has this many readings
 
 
 def _first_wrong(saved: _SavedTrack) -> str | None:
-    """Name the first field whose value no track can have; the detector checks its own."""
+    """Return the name of the first field with an impossible value. The detector checks its own fields."""
     values = [one for _, one in (*saved.waiting, *filter(None, (saved.newest, *saved.previous)))]
     times = [time for time, _ in (*saved.waiting, *filter(None, (saved.newest, *saved.previous)))]
     mean, intervals, last_time, budget_mean = saved.interval or (0.0, 0, 0, 0.0)
@@ -634,8 +653,8 @@ def _first_wrong(saved: _SavedTrack) -> str | None:
 
 
 def _recent_of(saved: _SavedTrack) -> tuple[np.ndarray, np.ndarray]:
-    """Return times and values of the latest observations; ValueError or zlib.error if they are damaged."""
-    unpacked = zlib.decompressobj().decompress(saved.times, 8 * REMEMBERED + 1)  # never more than is remembered
+    """Return times and values of the latest observations. Raises ValueError or zlib.error if they are damaged."""
+    unpacked = zlib.decompressobj().decompress(saved.times, 8 * REMEMBERED + 1)  # never more than is kept
     times = np.frombuffer(unpacked, dtype=np.int64).cumsum()
     values = np.frombuffer(saved.values, dtype=np.float64).reshape(-1, max(1, saved.channels))
     if len(times) != len(values) or len(times) > REMEMBERED or saved.channels < 0:
@@ -644,12 +663,12 @@ def _recent_of(saved: _SavedTrack) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _every(prepared: PreparedRule, interval: float) -> float:
-    """The budget in readings for a sensor with this mean interval in microseconds; 0: it is not known."""
+    """Return the budget in readings for a sensor with this mean interval in microseconds (0: not known)."""
     return prepared.budget.readings(interval / 1e6) if interval > 0.0 else prepared.policy.every
 
 
 def _ended(sensor: str, rule: Rule, generation: int, alarm: RaisedAlarm, at: messages.Place) -> messages.AlarmEvent:
-    """The message that clears an alarm whose generation is over."""
+    """Return the message that clears an alarm whose generation is over."""
     return messages.AlarmEvent(
         id=messages.alarm_id(sensor, generation, alarm.number),
         sensor=sensor,
@@ -671,7 +690,7 @@ def _ended(sensor: str, rule: Rule, generation: int, alarm: RaisedAlarm, at: mes
 
 
 def tally(data: bytes) -> Tally:
-    """What a dumped track has counted; TrackError where the bytes are none."""
+    """Return the counts of a dumped track. Raises TrackError if the bytes are not a track."""
     try:
         saved = msgspec.msgpack.decode(data, type=_SavedTrack)
     except msgspec.DecodeError as error:

@@ -1,7 +1,7 @@
-"""Receivers of committed events: JSON lines in a file or on stdout, a webhook.
+"""Sinks for committed events: JSON lines in a file or on stdout, a webhook.
 
-Each makes one attempt at one event; ``service.sinks.delivery`` repeats. A kind of sink is a module of this package with
-the same name, whose ``open_sink(settings, environ)`` returns the ``Sink``.
+A sink makes one attempt to send one event; ``service.sinks.delivery`` repeats attempts. A kind of sink is a module
+of this package with the same name. Its ``open_sink(settings, environ)`` returns the ``Sink``.
 """
 
 from __future__ import annotations
@@ -19,6 +19,6 @@ __all__ = ["DeliveryRefused", "LinesSink", "Outgoing", "Sink", "StdoutSink", "Tr
 
 
 def open_sink(settings: SinkSettings, environ: Mapping[str, str]) -> Sink:
-    """The sink that the settings describe; ValueError or OSError where it cannot be used."""
+    """Return the sink that the settings describe. Raises ValueError or OSError if it cannot be used."""
     sink: Sink = import_module(f"{__name__}.{settings.kind}").open_sink(settings, environ)
     return sink

@@ -1,1 +1,1 @@
-"""Ways in for readings beside Kafka: each hands on raw records, which the worker decodes."""
+"""Sources of readings other than Kafka. Each yields raw records, which the worker decodes."""

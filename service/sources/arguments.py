@@ -1,4 +1,4 @@
-"""Options of commands that read a file: the same as those of ``[source.file]``, which they come on top of."""
+"""Options of commands that read a file. They are the options of ``[source.file]`` and override them."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _OPTIONS = ("format", "layout", "sensor", "time", "time_unit", "delimiter")
 
 
 def add_file_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare them."""
+    """Add the options to a parser."""
     group = parser.add_argument_group("the file (default: as [source.file] of the configuration says)")
     group.add_argument(
         "--format", choices=("auto", "csv", "lines"), help="csv: with a header; lines: each a record by [mapping]"
@@ -32,7 +32,8 @@ def add_file_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def file_source(arguments: argparse.Namespace, path: Path, configured: FileSource) -> FileSource:
-    """The file as the command line says, on top of the configuration; read to its end, not followed."""
+    """Return the configured file source, with the options of the command line on top. It is read to its end, not
+    followed."""
     import msgspec
 
     given: dict[str, Any] = {
@@ -48,18 +49,18 @@ def file_source(arguments: argparse.Namespace, path: Path, configured: FileSourc
 
 
 class FileRecord(NamedTuple):
-    """A line as a record of a partition; its offset is its number in the file."""
+    """A line in the form of a partition's record. Its offset is its line number in the file."""
 
     offset: int
     key: bytes | None
     value: bytes | None
     topic: str
     partition: int = 0
-    timestamp: int = -1  # a line has no time but the one that stands in it
+    timestamp: int = -1  # a line has no timestamp besides a time in its text
 
 
 class FileRecords:
-    """The lines of a file as records, as often as they are asked for."""
+    """The lines of a file as records. They can be iterated over repeatedly."""
 
     def __init__(self, source: FileSource, settings: Settings) -> None:
         from service.sources.file_reader import FileReader

@@ -49,11 +49,11 @@ class FileLines:
 
 
 def open_source(settings: Settings) -> Source:
-    """Open the file that the settings name."""
+    """Return the source for the file that the settings name."""
     return FileLines(settings)
 
 
 def describe(settings: Settings) -> str:
-    """Name the file."""
+    """Describe the file in words."""
     file = settings.source.file
     return f"file {file.path}{' and what is appended to it' if file.follow else ''}"

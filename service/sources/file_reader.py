@@ -1,10 +1,11 @@
-"""The lines of a file, each with the position after it, so that reading goes on there after a restart.
+"""Read the lines of a file, each with the position after it, so that reading can continue there after a restart.
 
-A line is a record; blank ones are passed over. Where a file is followed, its last line waits for its end. When the
-path comes to name another file (rotation), the old one is read to its end and the new one from its start. When the
-file becomes shorter or its beginning another one (truncation, or it was written anew), it is read from its start. A
-file that was exchanged while nobody followed it is read from its start as well; what the old one was given meanwhile
-is not read.
+A line is a record; blank lines are skipped. If a file is followed, its last line is read when it is complete.
+
+- Rotation: if the path names another file, the old file is read to its end and the new one from its start.
+- Truncation: if the file becomes shorter or its beginning changes, it is read from its start.
+- A file that was replaced while nothing followed it is read from its start. Lines that were appended to the old file
+  meanwhile are not read.
 """
 
 from __future__ import annotations
@@ -24,16 +25,16 @@ from service.wire.mapping import RecordMapping
 
 log = logging.getLogger(__name__)
 
-# Bytes at a file's beginning by which it is known again.
+# Number of bytes at a file's beginning that identify it.
 _HEAD = 4096
 _SKIPPED_AT_ONCE = 1 << 20
 
 
 class FilePosition(msgspec.Struct, frozen=True):
-    """How far a file was read."""
+    """The position that a reader has reached in a file."""
 
     offset: int  # bytes
-    line: int  # of the last line read, from 1
+    line: int  # number of the last line read, from 1
     head: str  # hash of the first bytes up to here, at most ``_HEAD``
 
 
@@ -45,7 +46,7 @@ _START = FilePosition(0, 0, _hash(b""))
 
 
 class Line(NamedTuple):
-    """A line without its end, and the position after it."""
+    """A line without its line end, and the position after it."""
 
     position: FilePosition
     value: bytes
@@ -54,8 +55,9 @@ class Line(NamedTuple):
 class FileReader:
     """Reads the file that the settings name from a position on, or from its start.
 
-    ``mapping`` decodes the lines: the header's for CSV, which is read along the way, else the one that is given.
-    ``limit``: of a longer line so much is kept that the decoder refuses it.
+    ``mapping`` decodes the lines. For CSV it comes from the header, which is read along the way; otherwise it is the
+    given one. ``limit``: maximum size of a record in bytes. A longer line is cut, but stays long enough for the
+    decoder to refuse it.
     """
 
     def __init__(
@@ -75,7 +77,7 @@ class FileReader:
         self._open(position)
 
     def read(self, most: int = 1000) -> list[Line]:
-        """Up to so many lines that are there now."""
+        """Return at most ``most`` lines that are in the file now."""
         if self._source.follow:
             self._begin_where_rewritten()
         lines = self._more(most)
@@ -85,12 +87,12 @@ class FileReader:
         return lines
 
     def lines(self) -> Iterator[Line]:
-        """All lines to the end, for a file that is not followed."""
+        """Yield all lines up to the end of a file that is not followed."""
         while lines := self.read():
             yield from lines
 
     def close(self) -> None:
-        """Done with."""
+        """Close the file."""
         if self._file is not None:
             self._file.close()
 
@@ -102,7 +104,7 @@ class FileReader:
         except FileNotFoundError:
             if not self._source.follow:
                 raise
-            return  # it may come
+            return  # the file may come later
         if position is None:
             self._begin()
         elif self._head(position.offset) == position.head:
@@ -124,7 +126,8 @@ class FileReader:
         self._waits_for_mapping = self._source.is_csv
 
     def _follow(self, most: int) -> list[Line]:
-        """What there is where the path has come to name another file."""
+        """If the path now names another file, switch to it. Returns the next lines: the old file's last one, or the new
+        file's."""
         try:
             there = os.stat(self._path)
         except FileNotFoundError:
@@ -134,7 +137,7 @@ class FileReader:
             return self._more(most)
         here = os.fstat(self._file.fileno())
         if (here.st_dev, here.st_ino) != (there.st_dev, there.st_ino):
-            last = self._more(most, is_final=True)  # a line that nobody will end
+            last = self._more(most, is_final=True)  # a last line without an end
             log.info("%s was rotated", self._path)
             self.close()
             self._open(None)
@@ -150,7 +153,7 @@ class FileReader:
             self._begin()
 
     def _head(self, offset: int) -> str | None:
-        """The hash of the beginning that a reader at ``offset`` has seen; None where the file is shorter."""
+        """Return the hash of the beginning that a reader at ``offset`` has seen, or None if the file is shorter."""
         assert self._file is not None
         descriptor = self._file.fileno()
         if os.fstat(descriptor).st_size < offset:
@@ -172,13 +175,13 @@ class FileReader:
         return lines
 
     def _position(self) -> FilePosition:
-        # a beginning of full length stays what it is
+        # A beginning of full length does not change any more.
         head = self._seen.head if self._seen.offset >= _HEAD else self._head(self._offset)
         self._seen = FilePosition(self._offset, self._number, head or "")
         return self._seen
 
     def _first_row(self) -> bool:
-        """Read the header and look at the first row; whether both are there."""
+        """Read the header and look at the first row. Returns whether both are there."""
         if self._header is None:
             self._header = self._next_with_text()
         if self._header is None:
@@ -204,7 +207,7 @@ class FileReader:
         return None
 
     def _next(self, is_final: bool = False) -> bytes | None:
-        """The next line; None where none is there, or not its end."""
+        """Return the next line, or None if there is none or it is incomplete."""
         assert self._file is not None
         value = self._file.readline(self._limit + 2)
         size, is_whole = len(value), value.endswith(b"\n")

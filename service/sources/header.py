@@ -1,7 +1,7 @@
-"""What the header of a CSV file says: which column is the sensor, which the time, which are values.
+"""Read the header of a CSV file: find the column of the sensor, the column of the time, and the columns of values.
 
-A long file has a line for each reading of a sensor (``sensor,time,value``), a wide one a line for each moment and a
-column for each sensor (``time,boiler-1,boiler-2``).
+A long file has a line for each reading of a sensor (``sensor,time,value``). A wide file has a line for each moment
+and a column for each sensor (``time,boiler-1,boiler-2``).
 """
 
 from __future__ import annotations
@@ -12,14 +12,15 @@ from service.settings.sources import FileSource
 from service.wire.mapping import RecordMapping
 
 _DELIMITERS = ",;\t|"
-# Seconds, milliseconds and microseconds since the epoch up to the year 5138 lie below these.
+# Upper bounds of times in seconds, milliseconds and microseconds since the epoch, up to the year 5138.
 _SIZES = ((1e11, "s"), (1e14, "ms"), (1e17, "us"))
 
 
 def mapping_of(header: bytes, first: bytes, source: FileSource) -> RecordMapping:
-    """How lines under ``header`` are decoded; ``first`` is the first of them, from which the unit of times is seen.
+    """Return the mapping that decodes the lines under ``header``. ``first`` is the first line; it shows the unit of
+    times.
 
-    ValueError where the header has not the columns that the settings name.
+    Raises ValueError if the header lacks columns that the settings name.
     """
     line = header.decode("utf-8-sig", errors="replace").strip()
     delimiter = source.delimiter or max(_DELIMITERS, key=line.count)
@@ -44,7 +45,7 @@ def mapping_of(header: bytes, first: bytes, source: FileSource) -> RecordMapping
     several = len(values) > 1 or not is_long
     return RecordMapping(
         format="csv",
-        # columns are given by their numbers, since names may hold dots and slashes; these are for messages
+        # Columns are given by their numbers, since names may contain dots and slashes. These names are for messages.
         columns=() if any(name.isdecimal() for name in names) or len(named) < len(names) else names,
         delimiter=delimiter,
         sensor=number("sensor", source.sensor) if is_long else "",

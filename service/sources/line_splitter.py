@@ -1,4 +1,4 @@
-"""Lines of a pipe: cut from what comes, with a CSV header as the mapping where there is one."""
+"""Split the data of a pipe into lines. If there is a CSV header, it becomes the mapping."""
 
 from __future__ import annotations
 
@@ -8,8 +8,11 @@ from service.wire.mapping import RecordMapping
 
 
 class LineSplitter:
-    """Whole lines out of pieces. ``mapping`` decodes them; of a line beyond ``limit`` so much is kept that the decoder
-    refuses it."""
+    """Assembles whole lines from pieces of data.
+
+    ``mapping`` decodes the lines. A line longer than ``limit`` is cut, but stays long enough for the decoder to
+    refuse it.
+    """
 
     def __init__(self, source: FileSource, mapping: RecordMapping, limit: int) -> None:
         self.mapping = mapping
@@ -20,7 +23,7 @@ class LineSplitter:
         self._has_mapping = source.format != "csv"
 
     def split(self, data: bytes) -> list[bytes]:
-        """The lines that are complete with ``data``; no data is the end, which completes the last one."""
+        """Return the lines that are complete with ``data``. Empty data marks the end, which completes the last line."""
         *lines, begun = (self._begun + data).split(b"\n")
         if not data and begun:
             lines.append(begun)

@@ -1,10 +1,13 @@
-"""The demo plant: four dozen sensors that behave like real ones, with few planted faults; the same for the same seed.
+"""The demo plant: four dozen sensors that behave like real ones, with a few planted faults. The same seed gives the
+same plant.
 
 In ordinary life sensors wander, follow a daily cycle (a day is compressed into ``DAY`` ticks), switch between modes,
-burst, or are rounded to whole numbers. None of that is news. The first ``HISTORY`` ticks have no fault, so that habits
-can be learned; after them a fault comes every ``_APART`` ticks, each in another sensor, and ends by itself. One tank
-falls silent now and then, and now and then a record comes that is not a reading. What a sensor sends depends on the
-seed and the number of the tick alone, so that a plant that was stopped continues where it was.
+burst, or are rounded to whole numbers. None of that is a fault. The first ``HISTORY`` ticks have no fault, so that
+the detectors can learn the habits. After them a fault begins every ``_APART`` ticks, each in another sensor, and
+ends by itself. One tank falls silent now and then, and now and then a record comes that is not a reading.
+
+The output of a sensor depends on the seed and the number of the tick alone, so a plant that was stopped continues at
+the same point.
 """
 
 from __future__ import annotations
@@ -18,7 +21,7 @@ import numpy as np
 
 
 class Kind(NamedTuple):
-    """What a sensor measures: its middle, how far it moves in ordinary life, its noise, and how it moves."""
+    """A kind of sensor: its middle value, how far it moves in ordinary life, its noise, and how it moves."""
 
     name: str
     middle: float
@@ -44,7 +47,7 @@ HISTORY = 4 * DAY
 _SILENT_AFTER, _SILENT_FOR = 4 * HISTORY, 60
 _NOT_A_READING_EVERY = 600
 _BLOCK = 64
-# Faults: the first comes so many ticks after the history, the others so far apart; each lasts so long.
+# Faults: the first begins this many ticks after the history, the others this many ticks apart. Each lasts this long.
 _FIRST, _APART = 40, 140
 _LASTS = (160, 320)
 _WAVES = 5
@@ -59,7 +62,7 @@ class Planted(NamedTuple):
 
 
 class Fault(NamedTuple):
-    """What is wrong with a sensor for some ticks."""
+    """A fault of a sensor for some ticks."""
 
     kind: Literal["shift", "spikes", "noise", "stuck", "drift"]
     begins: int
@@ -71,8 +74,8 @@ class Fault(NamedTuple):
 
 
 def fault_at(seed: int, number: int) -> tuple[int, Fault]:
-    """Return the sensor, by its place in ``PLANT``, and the fault of this number, from 0."""
-    # Sensors in an order of their own, so that none has two faults soon after one another.
+    """Return the sensor, by its index in ``PLANT``, and the fault of this number, from 0."""
+    # Sensors in shuffled order, so that none has two faults soon after one another.
     order = np.random.default_rng([seed, 2]).permutation(len(PLANT))
     sensor = 0 if number == 0 else int(order[number % len(order)])
     rng = np.random.default_rng([seed, 3, number])
@@ -85,7 +88,7 @@ def fault_at(seed: int, number: int) -> tuple[int, Fault]:
 
 
 class PlantSensor:
-    """A stream of values: ordinary life, and now and then a fault."""
+    """A sensor's stream of values: ordinary life, and now and then a fault."""
 
     def __init__(self, kind: Kind, seed: int, number: int) -> None:
         self.kind = kind
@@ -102,10 +105,10 @@ class PlantSensor:
         self._deviations = np.empty(_BLOCK)
 
     def at(self, tick: int, fault: Fault | None) -> float:
-        """Return the value at a tick; ticks ascend."""
+        """Return the value at a tick. Ticks have to ascend."""
         kind, noise = self.kind, self.kind.noise
         if fault is not None and fault.kind == "stuck":
-            tick = fault.begins  # its value then, again and again
+            tick = fault.begins  # repeats the value of that tick
         value = kind.middle + kind.reach * self._ordinary(tick)
         if kind.does == "burst" and self._random(tick // 40, 5) < 0.12:
             noise *= 3.0
@@ -124,7 +127,7 @@ class PlantSensor:
         return round(value) if kind.does == "fill" else round(value, 4)
 
     def _ordinary(self, tick: int) -> float:
-        """Return what its surroundings do to it, mostly between -1 and 1."""
+        """Return the effect of the sensor's surroundings, mostly between -1 and 1."""
         kind = self.kind.does
         if kind == "switch":
             return float(self._mode(tick) - 1)
@@ -137,7 +140,7 @@ class PlantSensor:
         return waves
 
     def _mode(self, tick: int) -> int:
-        """Return 0, 1 or 2: the mode that it is in."""
+        """Return the sensor's mode: 0, 1 or 2."""
         while self._switches[-1] <= tick:
             self._switches.append(self._switches[-1] + int(self._switching.integers(40, 200)))
             self._modes.append((self._modes[-1] + int(self._switching.integers(1, 3))) % 3)
@@ -166,7 +169,8 @@ _WORDS = {
 
 
 def ticks(seed: int, first: int = 0) -> Iterator[list[tuple[str, float | None, Planted | None]]]:
-    """Yield, tick by tick from ``first`` on, what each sensor sends; None: a record that is not a reading."""
+    """Yield the output of all sensors, tick by tick from ``first`` on. A value of None is a record that is not a
+    reading."""
     sensors = [PlantSensor(kind, seed, number) for number, kind in enumerate(PLANT)]
     next_fault = 0
     active: dict[int, Fault] = {}
@@ -200,5 +204,6 @@ def ticks(seed: int, first: int = 0) -> Iterator[list[tuple[str, float | None, P
 
 
 def record(sensor: str, now: float, value: float | None) -> bytes:
-    """Return what a sensor sends, in our own format; None: something that is not a reading."""
+    """Return a sensor's record in the service's own format. If the value is None, return a record that is not a
+    reading."""
     return b"no reading" if value is None else msgspec.json.encode({"sensor": sensor, "time": now, "value": value})

@@ -1,7 +1,7 @@
-"""The sources by their kinds.
+"""The kinds of sources.
 
-A kind of source is a module of this package with the same name: ``open_source(settings)`` returns the ``Source``,
-``describe(settings)`` says what is read. Posted readings have no module: the API takes them.
+A kind of source is a module of this package with the same name. Its ``open_source(settings)`` returns the
+``Source``, and its ``describe(settings)`` describes the input. Posted readings have no module: the API takes them.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ def open_sources(settings: Settings) -> list[Source]:
 
 
 def describe(kind: str, settings: Settings) -> str:
-    """Say what a kind of source reads."""
+    """Describe the input of a kind of source in words."""
     if kind == POSTED:
         return "POST /v1/readings"
     return str(import_module(f"service.sources.{kind}").describe(settings))

@@ -1,4 +1,4 @@
-"""``kinds = ["simulate"]``: the demo plant, at its rate."""
+"""``kinds = ["simulate"]``: the demo plant, at the configured rate."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ class SimulatedPlant:
         began, due = time.time(), time.monotonic()
         waiting: list[bytes] = []
         for number, step in enumerate(plant.ticks(self._options.seed, tick), tick):
-            # the days before the start come at once, with the times that they would have had
+            # The days before the start come at once, with the times that they would have had.
             ahead = plant.HISTORY - number
             now = began - ahead / rate if ahead > 0 else time.time()
             waiting += [plant.record(sensor, round(now, 3), value) for sensor, value, _ in step]
@@ -40,17 +40,17 @@ class SimulatedPlant:
             waiting = []
             if ahead > 1:
                 continue
-            # a plant that could not keep up does not catch up: its readings have the time of their making
+            # A plant that is late does not catch up: its readings have the time at which they are made.
             due = max(due + 1.0 / rate, time.monotonic())
             pause(due - time.monotonic())
 
 
 def open_source(settings: Settings) -> Source:
-    """Start the plant."""
+    """Return the source for the demo plant."""
     return SimulatedPlant(settings)
 
 
 def describe(settings: Settings) -> str:
-    """Say how large the plant is and how fast."""
+    """Describe the plant's size and rate in words."""
     options = settings.source.simulate
     return f"a simulated plant of {len(plant.PLANT)} sensors, {options.rate:g} readings per second each"

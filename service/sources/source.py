@@ -1,4 +1,4 @@
-"""What a source is, and what it hands on."""
+"""The interface of a source, and the batches that it yields."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ class SourceBatch(NamedTuple):
     """Records that are appended together, with the source's position after them."""
 
     values: Sequence[bytes]
-    mapping: RecordMapping  # decodes them
-    position: bytes | None = None  # None: the source cannot go back
+    mapping: RecordMapping  # decodes the records
+    position: bytes | None = None  # None: the source has no position to continue at
     planted: Sequence[Planted] = ()  # faults of the demo plant
 
 
 class Source(Protocol):
-    """A way in. ``name`` is what its position is kept under."""
+    """A source of records. Its position is stored under ``name``."""
 
     name: str
-    blocks: bool  # whether a read cannot be ended
+    blocks: bool  # whether a read cannot be interrupted
 
     def batches(self, position: bytes | None, pause: Callable[[float], object]) -> Iterator[SourceBatch]:
-        """Yield batches from a position on, or from the start. Ends where the source does.
+        """Yield batches from a position on, or from the start, until the source ends.
 
-        A source that has nothing for the moment calls ``pause`` and yields an empty batch.
+        A source that has nothing for now calls ``pause`` and yields an empty batch.
         """
         ...

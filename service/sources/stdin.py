@@ -1,5 +1,7 @@
-"""``kinds = ["stdin"]``: the lines of a pipe. It has no position: what was read and is not yet on the disk is lost when
-the process is killed."""
+"""``kinds = ["stdin"]``: the lines of a pipe.
+
+The pipe has no position. If the process is killed, lines that were read and are not yet on the disk are lost.
+"""
 
 from __future__ import annotations
 
@@ -35,10 +37,10 @@ class StdinLines:
 
 
 def open_source(settings: Settings) -> Source:
-    """Open the standard input."""
+    """Return the source for the standard input."""
     return StdinLines(settings)
 
 
 def describe(settings: Settings) -> str:
-    """Name the standard input."""
+    """Describe the standard input in words."""
     return "stdin"

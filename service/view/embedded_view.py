@@ -1,4 +1,4 @@
-"""The view of the sensors of one process, from its own file and from what it commits."""
+"""The view of the sensors of one process, from its own file and its committed cycles."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from service.view.view import View
 from service.wire import messages
 from service.wire.readings import Reading
 
-# Seconds between two looks at what was said by other processes.
+# Seconds between two polls for records that other processes wrote.
 _HEAR_EVERY = 0.2
 
 
 class EmbeddedView:
-    """Begins with what the file holds. An observer of the worker."""
+    """A view that begins with the contents of the file. It is an observer of the worker."""
 
     def __init__(self, settings: Settings, database: Database, registry: CollectorRegistry) -> None:
         self._people = People(ControlTable(database), NameTable(database))
@@ -44,11 +44,11 @@ class EmbeddedView:
         self._view.on_incidents = self._incidents.note
 
     def front(self, sensor: Callable[[str], SensorPosterior | None]) -> FleetRoutes:
-        """What the API has of it; ``sensor`` asks the detector."""
+        """Return the routes that it adds to the API. ``sensor`` returns a sensor's posterior."""
         return FleetRoutes(self._view, self._operations, sensor, not_kept=(WriteFailed,))
 
     def committed(self, cycle: CommittedCycle) -> None:
-        """What a cycle has committed."""
+        """Apply a committed cycle."""
         now = int(time.time() * 1000)
         for sensor in cycle.forgotten:
             self._view.forget(sensor)
@@ -60,7 +60,7 @@ class EmbeddedView:
         self.idle()
 
     def idle(self) -> None:
-        """Take note of what people say in other processes."""
+        """Apply records that other processes wrote."""
         if time.monotonic() - self._heard >= _HEAR_EVERY:
             self._heard = time.monotonic()
             if self._people.poll():

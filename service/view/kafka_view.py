@@ -1,8 +1,9 @@
-"""The view of a fleet on Kafka: what all workers publish, read from the start, in no consumer group.
+"""The view of a fleet on Kafka: it reads the messages of all workers from the start, in no consumer group.
 
-States are read from the beginning of their compacted topic, which has the present of every sensor and some of its
-past; events from as far back as is configured; what people say as a whole. Records of open and aborted transactions
-are never seen. A view keeps nothing: it can be started, killed and doubled at any time.
+States are read from the beginning of their compacted topic, which has the present state of every sensor and some of
+its past. Events are read from as far back as configured, and control records and state names as a whole. Records of
+open and aborted transactions are never visible. A view keeps nothing, so it can be started, killed and duplicated at
+any time.
 """
 
 from __future__ import annotations
@@ -41,12 +42,12 @@ _POLL_MS = 100
 _POLL_RECORDS = 2000
 _HEAR_EVERY = 0.5
 _TRY_AGAIN = 1.0
-# Without a turn of the loop for so long it is not alive.
+# Seconds without a turn of the loop after which the view counts as dead.
 _ALIVE_WITHIN = 60.0
 
 
 class KafkaView:
-    """Runs until it is told to ``stop``."""
+    """Runs until ``stop`` is called."""
 
     def __init__(self, settings: Settings) -> None:
         self.settings = msgspec.structs.replace(
@@ -59,11 +60,11 @@ class KafkaView:
         self._recent = RecentEvents()
 
     def stop(self) -> None:
-        """Leave."""
+        """End the view."""
         self._stopping.set()
 
     def run(self) -> None:
-        """Follow the topics and answer until told to stop."""
+        """Follow the topics and serve requests until ``stop`` is called."""
         names = self.settings.topics
         self._connection.check(
             reads=[names.states, names.events, names.control, names.state_names, names.incidents],
@@ -141,7 +142,7 @@ class KafkaView:
         try:
             message = messages.decode(value)
         except (msgspec.DecodeError, UnicodeDecodeError):
-            return  # other things may stand on a topic
+            return  # other records may be on a topic
         if is_event != isinstance(message, messages.Event):
             return
         if isinstance(message, messages.Event):
@@ -153,20 +154,20 @@ class KafkaView:
 
     def _forget(self, sensor: str) -> None:
         self.view.forget(sensor)
-        if self._is_ready:  # what lies further back was heard by those who ran then
+        if self._is_ready:  # views that ran at that time have removed the names of earlier forgotten sensors
             try:
                 self._operations.forget(sensor)
             except ConnectionProblem as problem:
                 log.warning("the names of %s's states stay: %s", sensor, problem)
 
-    # What the API asks
+    # For the API
 
     def is_alive(self) -> bool:
-        """Whether the topics are looked at."""
+        """Return whether the topics are still being polled."""
         return time.monotonic() - self._last_turn < _ALIVE_WITHIN
 
     def is_ready(self) -> bool:
-        """Whether all that was there at the start is known."""
+        """Return whether all records that existed at the start are read."""
         return self._is_ready and not self._stopping.is_set()
 
     def _entries(self, after: str, limit: int) -> list[SensorEntry]:

@@ -21,7 +21,7 @@ from service.wire.readings import rfc3339
 
 
 class ControlRecords(Protocol):
-    """Where mutes and acknowledgements stand."""
+    """The store of mutes, acknowledgements and acceptances."""
 
     @property
     def book(self) -> ControlBook: ...
@@ -32,7 +32,7 @@ class ControlRecords(Protocol):
 
 
 class NameRecords(Protocol):
-    """Where names stand."""
+    """The store of state names."""
 
     @property
     def book(self) -> NameBook: ...
@@ -43,7 +43,7 @@ class NameRecords(Protocol):
 
 
 class People:
-    """The operations and state names of a service. May be used from any thread; one of them polls."""
+    """The operations and state names of a service. Any thread may use it; only one thread polls."""
 
     def __init__(self, control: ControlRecords, names: NameRecords) -> None:
         self._control, self._names = control, names
@@ -51,16 +51,16 @@ class People:
 
     @property
     def control(self) -> ControlBook:
-        """Mutes and acknowledgements."""
+        """Mutes, acknowledgements and acceptances."""
         return self._control.book
 
     @property
     def names(self) -> NameBook:
-        """Names of states."""
+        """State names."""
         return self._names.book
 
     def poll(self) -> bool:
-        """Read what other processes wrote; returns whether there was anything."""
+        """Read records that other processes wrote. Returns whether there were any."""
         with self._lock:
             known = self.control.version, self.names.version
             self._control.poll()
@@ -68,20 +68,20 @@ class People:
             return known != (self.control.version, self.names.version)
 
     def write_control(self, changes: Changes) -> None:
-        """Write mutes, acknowledgements and acceptances. Returns when they are durable, and known here."""
+        """Write mutes, acknowledgements and acceptances. Returns when they are durable and applied here."""
         self._control.write(changes)
         with self._lock:
             self.control.apply(changes)
 
     def write_names(self, changes: Changes) -> None:
-        """Write names of states. Returns when they are durable, and known here."""
+        """Write state names. Returns when they are durable and applied here."""
         self._names.write(changes)
         with self._lock:
             self.names.apply(changes)
 
 
 class _ViewControl:
-    """What the actions read and write."""
+    """A ``ControlLog`` for the actions."""
 
     def __init__(self, people: People) -> None:
         self._people = people
@@ -94,50 +94,50 @@ class _ViewControl:
 
 
 class ViewOperations:
-    """The operations that people write on the page."""
+    """The operations of the page."""
 
-    what_stays = ""  # nothing is forgotten here
+    what_stays = ""  # the page has no operation that forgets a sensor
 
     def __init__(self, fleet: SensorIndex, people: People) -> None:
         self._fleet, self._people = fleet, people
         self.control: ControlLog = _ViewControl(people)
 
     def generation_of(self, sensor: str) -> int | None:
-        """The generation that a sensor is in."""
+        """Return a sensor's generation, or None if the sensor is not found."""
         return self._fleet.look(sensor, lambda one: one.generation)
 
     def sensors(self) -> list[str]:
-        """All that have a state."""
+        """Return the names of all sensors that have a state."""
         return self._fleet.names()
 
     def events_with(self, beginning: str) -> dict[str, str]:
-        """Changes whose ids begin so, with their sensors."""
+        """Return the sensors of changes and alarms by their ids, of those whose ids begin like this."""
         return self._fleet.events_with(beginning)
 
     def close(self) -> None:
-        """Nothing of its own is open."""
+        """Do nothing: it has nothing of its own open."""
 
-    # What is said
+    # Operations
 
     def mute(self, pattern: str, seconds: float, why: str, by: str) -> Mute:
-        """From now on."""
+        """Mute matching sensors from now on, for this many seconds."""
         now = actions.now()
         return actions.mute(self, pattern, now, now + int(seconds * 1e6), why, by)
 
     def unmute(self, pattern: str) -> Mute:
-        """Take a mute back."""
+        """Remove the mute of this pattern."""
         return actions.unmute(self, pattern)
 
     def acknowledge(self, event: str, note: str, by: str) -> Acknowledgement:
-        """Somebody has seen a change."""
+        """Record that a person has seen a change or an alarm."""
         return actions.acknowledge(self, event, note, by)
 
     def accept(self, sensor: str, by: str) -> Acceptance:
-        """What the sensor does now is usual from here on."""
+        """Accept the sensor's present behaviour as usual from its next reading on."""
         return actions.accept(self, sensor, by)
 
     def name(self, sensor: str, generation: int, state: int, name: str, by: str) -> StateName:
-        """Call a state by a name; an empty one takes it back."""
+        """Name a state. An empty name removes the earlier one."""
         current = self.generation_of(sensor)
         if current is None:
             known = self.sensors()
@@ -151,7 +151,7 @@ class ViewOperations:
         return said
 
     def forget(self, sensor: str) -> None:
-        """Take back the names of a sensor that is gone."""
+        """Remove the state names of a forgotten sensor."""
         keys = list(self._people.names.of_sensor(sensor))
         if keys:
             self._people.write_names(dict.fromkeys(keys))

@@ -1,4 +1,4 @@
-"""What is known of all sensors, from the messages about them. May be asked from any thread."""
+"""All sensors with their states and events, folded from the messages about them. Any thread may read it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from service.view.promise import Promise
 from service.wire import messages
 from service.wire.messages import AlarmEvent, ChangeEvent, Notice, Place, StateRecord
 
-MOST_CHANGES = 100  # of a sensor
-# What counts as lately, in milliseconds before the newest reading of the fleet.
+MOST_CHANGES = 100  # per sensor
+# A change counts as recent within this time before the newest reading of the fleet, in milliseconds.
 LATELY = 3_600_000
 
 MOST_ALARMS = 100
@@ -26,23 +26,23 @@ _Said = TypeVar("_Said")
 
 
 class ViewedSensor:
-    """One sensor."""
+    """A sensor with its state, changes and alarms."""
 
     def __init__(self, name: str, rule: str, history: int) -> None:
         self.name = name
-        self.rule = rule  # its pattern
+        self.rule = rule  # the rule's pattern
         self.state: StateRecord | None = None
-        self.time = 0  # of its newest reading, milliseconds
-        self.changes: dict[str, ChangeEvent] = {}  # the last word about each, by id, those said first in front
-        self.raised: dict[str, Place] = {}  # by id: the observation at which it was first said
-        self.latest: ChangeEvent | None = None  # the change that lies last and was not retracted
-        self.changed = 0  # when that was, milliseconds
-        self.alarms: dict[str, AlarmEvent] = {}  # the raise of each, by id, the oldest first
-        self.alarm: AlarmEvent | None = None  # the open one
+        self.time = 0  # time of its newest reading, milliseconds
+        self.changes: dict[str, ChangeEvent] = {}  # the last revision of each, by id, oldest first
+        self.raised: dict[str, Place] = {}  # by id: the observation at which it was first announced
+        self.latest: ChangeEvent | None = None  # the latest change that was not retracted
+        self.changed = 0  # time of that change, milliseconds
+        self.alarms: dict[str, AlarmEvent] = {}  # each alarm as raised, by id, oldest first
+        self.alarm: AlarmEvent | None = None  # the open alarm
         self.cleared: dict[str, str | None] = {}  # by id: when an alarm was cleared
         self.is_silent = False
         self.history = SegmentHistory(history)
-        self.text = name.casefold()  # what a search looks at
+        self.text = name.casefold()  # the text in which a search looks
 
     def take_state(self, record: StateRecord) -> None:
         self.state = record
@@ -80,29 +80,29 @@ class ViewedSensor:
         if notice.kind in ("silent", "back"):
             self.is_silent = notice.kind == "silent"
         elif notice.kind == "new_generation" and self.alarm is not None and self.alarm.generation < notice.generation:
-            # the detector that would have cleared it is gone
+            # The detector that would have cleared the alarm is gone.
             self.cleared[self.alarm.id] = notice.time
             self.alarm = None
 
     @property
     def unusual(self) -> tuple[float, float]:
-        """How unusual it is now, as a key to sort by."""
+        """How unusual the sensor is now, as a sort key."""
         return messages.unusual_now(self.alarm, self.state)
 
     @property
     def generation(self) -> int:
-        """The one that it is in; -1 before its first state."""
+        """The sensor's generation; -1 before its first state."""
         return -1 if self.state is None else self.state.generation
 
     @property
     def probability(self) -> float:
-        """Of a change within its last window; -1 where that is not known."""
+        """The probability of a change within its last window; -1 if it is not known."""
         found = None if self.state is None else self.state.change_probability
         return -1.0 if found is None else found
 
 
 def change_time(event: ChangeEvent) -> int:
-    """When a change was, as well as it is known, in milliseconds."""
+    """Return the time of a change in milliseconds, as precisely as it is known; 0 if it is not."""
     time = event.time or event.high.time or event.at.time
     return 0 if time is None else milliseconds(time)
 
@@ -120,7 +120,7 @@ class SensorIndex:
     # Messages in
 
     def take(self, message: messages.Message) -> None:
-        """A message that was committed."""
+        """Apply a committed message."""
         with self._lock:
             if isinstance(message, messages.DeadLetter):
                 return
@@ -141,25 +141,25 @@ class SensorIndex:
                 sensor.take_notice(message)
 
     def forget(self, sensor: str) -> None:
-        """Keep nothing of a sensor."""
+        """Drop a sensor."""
         with self._lock:
             self._sensors.pop(sensor, None)
 
     # Questions
 
     def look(self, name: str, say: Callable[[ViewedSensor], _Said]) -> _Said | None:
-        """What ``say`` makes of a sensor while it does not change; None where there is no such sensor."""
+        """Return the result of ``say`` for a sensor, or None if it is not found. It does not change meanwhile."""
         with self._lock:
             sensor = self._sensors.get(name)
             return None if sensor is None or sensor.state is None else say(sensor)
 
     def names(self) -> list[str]:
-        """Of all sensors."""
+        """Return the names of all sensors."""
         with self._lock:
             return sorted(name for name, sensor in self._sensors.items() if sensor.state is not None)
 
     def events_with(self, beginning: str) -> dict[str, str]:
-        """Return the sensors of changes and alarms by id, of those whose ids begin so."""
+        """Return the sensors of changes and alarms by their ids, of those whose ids begin like this."""
         with self._lock:
             return {
                 name: sensor.name
@@ -172,9 +172,9 @@ class SensorIndex:
         self, say: Callable[[ViewedSensor], Any], *, search: str = "", sort: Sort = "name",
         only: Callable[[ViewedSensor], bool] | None = None, offset: int = 0, limit: int = 100, after: str = "",
     ) -> tuple[list[Any], int]:  # fmt: skip
-        """What ``say`` makes of the sensors that are looked for, a page of them, and how many there are in all.
+        """Return the results of ``say`` for a page of the matching sensors, and the number of all matching sensors.
 
-        ``search``: words that are all in the name or in the labels. ``after``: only names after this one.
+        ``search``: words that all occur in the name or in the labels. ``after``: only names after this one.
         """
         wanted = search.casefold().split()
         with self._lock:
@@ -184,7 +184,7 @@ class SensorIndex:
             if only is not None:
                 found = filter(only, found)
             matching = [one for one in found if one.name > after] if after else list(found)
-            # names ascend, the others descend with names ascending where they are equal
+            # Names ascend. The other keys descend, with names ascending if they are equal.
             first = heapq.nsmallest(offset + limit, matching, key=_KEYS[sort])
             return [say(one) for one in first[offset:]], len(matching)
 
@@ -194,7 +194,7 @@ class SensorIndex:
             return self._promise.by_rule()
 
     def counts(self) -> tuple[int, int, int, int]:
-        """Return how many sensors there are, and how many have an open alarm, changed lately, and are silent."""
+        """Return how many sensors there are, and how many have an open alarm, have changed recently, and are silent."""
         with self._lock:
             known = [sensor for sensor in self._sensors.values() if sensor.state is not None]
             since = self.clock - LATELY

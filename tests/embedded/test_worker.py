@@ -337,7 +337,7 @@ def test_people_are_told_what_runs_and_where_to_look(tmp_path):
     (tmp_path / "data.csv").write_text(long_csv(stream()))
     source = {"kinds": ["file", "http"], "file": {"path": str(tmp_path / "data.csv"), "follow": True}}
     said = "\n".join(introduction(settings_of(tmp_path, source=source, http={"port": 1234})))
-    assert "data.csv, followed" in said
+    assert "data.csv and what is appended to it" in said
     assert "http://127.0.0.1:1234/v1/events" in said
     assert "curl" in said
     assert "Ctrl-C" in said
