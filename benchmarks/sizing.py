@@ -30,12 +30,12 @@ import msgspec  # noqa: E402
 import numpy as np  # noqa: E402
 from table import Table  # noqa: E402
 
+from service.runtime.snapshot_store import SnapshotStore  # noqa: E402
 from service.runtime.warm_up import compile_kernels  # noqa: E402
 from service.sensors.envelope import changelog_value  # noqa: E402
 from service.sensors.partition import Partition  # noqa: E402
 from service.sensors.records import decode_with  # noqa: E402
 from service.sensors.rules import Rules  # noqa: E402
-from service.sensors.saved import Store  # noqa: E402
 from service.sensors.track import Track  # noqa: E402
 from service.settings import RecordMapping, Rule, Settings  # noqa: E402
 from service.wire.decoding import decoder  # noqa: E402
@@ -119,7 +119,7 @@ def readings(rule: Rule, sensors: int, first: int, count: int) -> Iterator[Recor
 def empty_partition(rule: Rule, folder: Path) -> Partition:
     own = RecordMapping(partitioned_by_sensor=True)
     settings = Settings(rules=(rule,))
-    store = Store(folder / "store.sqlite")
+    store = SnapshotStore(folder / "store.sqlite")
     return Partition(0, Rules(settings), decode_with(decoder(own, 1_000_000)), store, lambda: True)
 
 
