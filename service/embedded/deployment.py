@@ -10,17 +10,18 @@ from typing import Any, Literal
 
 import msgspec
 
+from service.embedded import tables
 from service.embedded.control import ControlTable
 from service.embedded.events import follow
-from service.embedded.intake import IntakeRecord
+from service.embedded.intake import IntakeRecord, records_between
 from service.embedded.state_file import StateFile
 from service.operations.control import ControlLog
 from service.runtime.log import StoredSensor
-from service.sensors.saved import Saved
 from service.settings import RecordMapping, Settings
 from service.wire import decoding, messages
 from service.wire.readings import Reading
 
+_PARTITION = 0  # the only one
 _LOOK_EVERY = 0.25
 
 
@@ -67,24 +68,15 @@ class EmbeddedDeployment:
         """See ``Deployment``."""
         try:
             with closing(StateFile(self._path)) as file:
-                reading = file.reading()
-                reading.execute("BEGIN")  # one consistent view of all tables
-                yield iter([self._stored(sensor, reading)])
+                file.reading().execute("BEGIN")  # one consistent view of all tables
+                yield iter([self._stored(sensor, file)])
         except sqlite3.Error as error:
             raise ValueError(f"source.state {self._path}: {error}") from None
 
-    def _stored(self, sensor: str, reading: sqlite3.Connection) -> StoredSensor[IntakeRecord]:
-        row = reading.execute(
-            "SELECT next_offset, newest, generation, state FROM sensors WHERE sensor = ?", (sensor,)
-        ).fetchone()
-        next_offset, unsaved_from, clock = reading.execute(
-            "SELECT next_offset, unsaved_from, clock FROM position"
-        ).fetchone()
-        records = reading.execute(
-            "SELECT offset, received, source, format, key, value FROM intake WHERE offset >= ? AND offset < ?"
-            " ORDER BY offset",
-            (unsaved_from, next_offset),
-        )
+    def _stored(self, sensor: str, file: StateFile) -> StoredSensor[IntakeRecord]:
+        reading = file.reading()
+        saved, position = tables.SnapshotTable(file).get(_PARTITION, sensor), tables.position(file)
+        records = records_between(file, position.unsaved_from, position.next_offset)
         limit = self._settings.limits.record_bytes
         decoders = {
             number: decoding.decoder(msgspec.json.decode(text, type=RecordMapping), limit)
@@ -97,9 +89,9 @@ class EmbeddedDeployment:
         def events() -> Iterator[bytes]:
             return (value for (value,) in reading.execute("SELECT value FROM events WHERE sensor = ?", (sensor,)))
 
-        saved = None if row is None else Saved(*row)
-        taken = (IntakeRecord(*record) for record in records)
-        return StoredSensor(saved, decode, taken, 0, next_offset, clock, str(self._path), events)
+        return StoredSensor(
+            saved, decode, records, _PARTITION, position.next_offset, position.clock, str(self._path), events
+        )
 
 
 def _new_messages(

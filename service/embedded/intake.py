@@ -17,6 +17,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from service.embedded.database import Database
+from service.embedded.state_file import Tables
 from service.settings import RecordMapping
 
 _MOST_AT_ONCE = 20_000  # records per transaction
@@ -41,6 +42,16 @@ class _Append(NamedTuple):
     received: int
     position: bytes | None
     done: Future[int]
+
+
+def records_between(tables: Tables, first: int, end: int, most: int = -1) -> Iterator[IntakeRecord]:
+    """Yield the records from ``first`` to before ``end``."""
+    found: Iterable[tuple[Any, ...]] = tables.reading().execute(
+        "SELECT offset, received, source, format, key, value FROM intake WHERE offset >= ? AND offset < ?"
+        " ORDER BY offset LIMIT ?",
+        (first, end, most),
+    )
+    return (IntakeRecord(*row) for row in found)
 
 
 class Intake:
@@ -144,12 +155,7 @@ class Intake:
 
     def records(self, first: int, end: int, most: int = -1) -> Iterator[IntakeRecord]:
         """Yield the records from ``first`` to before ``end``."""
-        found: Iterable[tuple[Any, ...]] = self._database.reading().execute(
-            "SELECT offset, received, source, format, key, value FROM intake WHERE offset >= ? AND offset < ?"
-            " ORDER BY offset LIMIT ?",
-            (first, end, most),
-        )
-        return (IntakeRecord(*row) for row in found)
+        return records_between(self._database, first, end, most)
 
     def new_records(self, most: int) -> list[IntakeRecord]:
         """Return the records that are not processed yet."""

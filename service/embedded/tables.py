@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from typing import NamedTuple
 
 from service.embedded.database import Database
+from service.embedded.state_file import Tables
 from service.runtime.log import Cycle
 from service.runtime.observers import StoredEvent
 from service.sensors.saved import Saved
@@ -30,7 +31,7 @@ class StoredPosition(NamedTuple):
 class SnapshotTable:
     """Sensors' saved states, with the interface of ``runtime.snapshot_store.SnapshotStore`` for a partition."""
 
-    def __init__(self, database: Database) -> None:
+    def __init__(self, database: Tables) -> None:
         self._database = database
 
     def get(self, partition: int, sensor: str) -> Saved | None:
@@ -60,7 +61,7 @@ class SnapshotTable:
         """Do nothing: the cycle's transaction has written the states."""
 
 
-def position(database: Database) -> StoredPosition:
+def position(database: Tables) -> StoredPosition:
     """Return the worker's position."""
     found = database.reading().execute("SELECT next_offset, unsaved_from, clock, began FROM position").fetchone()
     return StoredPosition(*found)
