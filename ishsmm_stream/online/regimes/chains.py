@@ -40,6 +40,7 @@ class Chains(NamedTuple):
     weight: np.ndarray  # (N,)
     phi_at: np.ndarray  # (N,) index of the autocorrelation
     noise_at: np.ndarray  # (N,) index of the noise level
+    spread_at: np.ndarray  # (N,) index of the spread of the levels
     follows: np.ndarray  # (N,) whether the next reading follows the last one: it was neither missing nor an outlier
     count: np.ndarray  # type: ignore[assignment]  # (N,) states
     state: np.ndarray  # (N,) the current one
@@ -69,6 +70,7 @@ def make_chains(size: int, lag: int, seed: int, room: int = _FIRST_ROOM) -> Chai
         weight=np.zeros(size),
         phi_at=np.full(size, states.FIRST_PHI),
         noise_at=np.full(size, states.FIRST_NOISE),
+        spread_at=np.full(size, states.FIRST_SPREAD),
         follows=np.zeros(size, dtype=np.bool_),
         count=np.zeros(size, dtype=np.int64),
         state=np.zeros(size, dtype=np.int64),
@@ -104,18 +106,24 @@ def with_room(chains: Chains, room: int) -> Chains:
 
 
 @kernel
+def shared(chains, i):
+    """Return what the states of a chain share: autocorrelation, noise level, spread of the levels."""
+    return states.phi_of(chains.phi_at[i]), states.noise_of(chains.noise_at[i]), states.spread_of(chains.spread_at[i])
+
+
+@kernel
 def refresh(chains, i, k):
     """Prepare the predictions of a state anew."""
     sums, origin = chains.sums[i, k], chains.origin[i, k]
-    phi, noise = states.phi_of(chains.phi_at[i]), states.noise_of(chains.noise_at[i])
-    states.prepare(sums, origin, phi, noise, chains.prepared[i, k])
+    phi, noise, spread = shared(chains, i)
+    states.prepare(sums, origin, phi, noise, spread, chains.prepared[i, k])
     level = chains.prepared[i, k, states.LEVEL]
     if states.has_left(level, origin):
         states.shift(sums, level - origin)
         if k == chains.state[i]:
             states.shift(chains.visit[i], level - origin)
         chains.origin[i, k] = level
-        states.prepare(sums, level, phi, noise, chains.prepared[i, k])
+        states.prepare(sums, level, phi, noise, spread, chains.prepared[i, k])
 
 
 @kernel
@@ -124,6 +132,7 @@ def copy_chain(chains, to, source):
     count = chains.count[source]
     chains.phi_at[to] = chains.phi_at[source]
     chains.noise_at[to] = chains.noise_at[source]
+    chains.spread_at[to] = chains.spread_at[source]
     chains.follows[to] = chains.follows[source]
     chains.count[to] = count
     chains.state[to] = chains.state[source]

@@ -22,14 +22,16 @@ from ishsmm_stream.online.regimes.chains import (
     READINGS,
     VISITS,
     refresh,
+    shared,
 )
-from ishsmm_stream.online.regimes.states import SUMS
+from ishsmm_stream.online.regimes.states import NOISES, PHIS, SPREADS, SUMS
 
 SHARED = 0  # purpose of random numbers
 _FADING = 2000.0  # readings after which a state that was not seen counts half when one has to go
 _SPLIT_AT = 4.0  # log Bayes factor from which a visit becomes a state of its own
 _LONGEST_SPLIT = 64  # readings
 _SAME_BIRTH = 3  # readings between the births of one state in two chains
+_PHI_COUNT, _NOISE_COUNT, _SPREAD_COUNT = len(PHIS), len(NOISES), len(SPREADS)
 
 
 # What states share
@@ -54,25 +56,33 @@ def _draw(stream, scores, count):
 
 
 @kernel
-def draw_shared(chains, i, t, phis, noises, stream, scores):
-    """Draw the autocorrelation of chain ``i``, then its noise level, given the readings of all its states."""
+def _score(chains, i, phi, noise, spread):
+    """ln p(readings of all states of chain ``i`` | what they share), up to a constant."""
+    score = 0.0
+    for k in range(chains.count[i]):
+        score += states.log_likelihood(chains.sums[i, k], phi, noise, spread)
+    return score
+
+
+@kernel
+def draw_shared(chains, i, t, stream, scores):
+    """Draw autocorrelation, noise level and spread of chain ``i`` in turn, given the readings of all its states."""
     counter_random.key(stream, chains.seed, t, i, SHARED)
-    count = chains.count[i]
-    noise = states.noise_of(chains.noise_at[i])
-    for at in range(phis):
-        scores[at] = 0.0
-        for k in range(count):
-            scores[at] += states.log_likelihood(chains.sums[i, k], states.phi_of(at), noise)
-    phi_at = _draw(stream, scores, phis)
+    phi, noise, spread = shared(chains, i)
+    for at in range(_PHI_COUNT):
+        scores[at] = _score(chains, i, states.phi_of(at), noise, spread)
+    phi_at = _draw(stream, scores, _PHI_COUNT)
     phi = states.phi_of(phi_at)
-    for at in range(noises):
-        scores[at] = 0.0
-        for k in range(count):
-            scores[at] += states.log_likelihood(chains.sums[i, k], phi, states.noise_of(at))
-    noise_at = _draw(stream, scores, noises)
-    if phi_at != chains.phi_at[i] or noise_at != chains.noise_at[i]:
-        chains.phi_at[i], chains.noise_at[i] = phi_at, noise_at
-        for k in range(count):
+    for at in range(_NOISE_COUNT):
+        scores[at] = _score(chains, i, phi, states.noise_of(at), spread)
+    noise_at = _draw(stream, scores, _NOISE_COUNT)
+    noise = states.noise_of(noise_at)
+    for at in range(_SPREAD_COUNT):
+        scores[at] = _score(chains, i, phi, noise, states.spread_of(at))
+    spread_at = _draw(stream, scores, _SPREAD_COUNT)
+    if phi_at != chains.phi_at[i] or noise_at != chains.noise_at[i] or spread_at != chains.spread_at[i]:
+        chains.phi_at[i], chains.noise_at[i], chains.spread_at[i] = phi_at, noise_at, spread_at
+        for k in range(chains.count[i]):
             refresh(chains, i, k)
 
 
@@ -83,8 +93,8 @@ def draw_shared(chains, i, t, phis, noises, stream, scores):
 def merge_current(chains, i, t, work):
     """Merge the current state with the one it is most likely the same as. Returns whether there is one."""
     s, count = chains.state[i], chains.count[i]
-    phi, noise = states.phi_of(chains.phi_at[i]), states.noise_of(chains.noise_at[i])
-    own = states.log_marginal(chains.sums[i, s], phi, noise)
+    phi, noise, spread = shared(chains, i)
+    own = states.log_marginal(chains.sums[i, s], phi, noise, spread)
     best, most = -1, 0.0
     for k in range(count):
         if k == s:
@@ -93,7 +103,7 @@ def merge_current(chains, i, t, work):
         old, young = (k, s) if chains.life[i, k, FIRST_SEEN] <= chains.life[i, s, FIRST_SEEN] else (s, k)
         _together(chains, i, old, young, work)
         factor = (
-            states.log_marginal(work, phi, noise) - own - states.log_marginal(chains.sums[i, k], phi, noise)
+            states.log_marginal(work, phi, noise, spread) - own - states.log_marginal(chains.sums[i, k], phi, noise, spread)
         )
         if factor > most:
             best, most = k, factor
@@ -208,7 +218,7 @@ def split_current(chains, i, t, limit, rest, work):
     life, visit = chains.life[i, s], chains.visit[i]
     if length > _LONGEST_SPLIT or life[VISITS] < 2 or chains.count[i] == limit:
         return False
-    phi, noise = states.phi_of(chains.phi_at[i]), states.noise_of(chains.noise_at[i])
+    phi, noise, spread = shared(chains, i)
     for n in range(SUMS):
         rest[n] = chains.sums[i, s, n] - visit[n]
         work[n] = visit[n]
@@ -219,9 +229,9 @@ def split_current(chains, i, t, limit, rest, work):
     else:
         own = 0.0
     factor = (
-        states.log_marginal(work, phi, noise)
-        + states.log_marginal(rest, phi, noise)
-        - states.log_marginal(chains.sums[i, s], phi, noise)
+        states.log_marginal(work, phi, noise, spread)
+        + states.log_marginal(rest, phi, noise, spread)
+        - states.log_marginal(chains.sums[i, s], phi, noise, spread)
     )
     if factor < _SPLIT_AT:
         return False

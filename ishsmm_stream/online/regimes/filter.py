@@ -39,6 +39,7 @@ from ishsmm_stream.online.regimes.chains import (
     TIME,
     VISITS,
     refresh,
+    shared,
 )
 from ishsmm_stream.online.regimes.states import NOISES, PHIS, SUMS
 
@@ -101,7 +102,6 @@ def make_scratch(size: int, room: int) -> Scratch:
     )
 
 
-_PHI_COUNT, _NOISE_COUNT = len(PHIS), len(NOISES)
 _NEW = -1
 
 
@@ -117,7 +117,7 @@ def _list_continuations(chains, scratch, y):
         if mass == 0.0:
             continue
         s, count = chains.state[i], chains.count[i]
-        phi, noise = states.phi_of(chains.phi_at[i]), states.noise_of(chains.noise_at[i])
+        phi, noise, spread = shared(chains, i)
         h = transitions.hazard(chains, i, gap)
         if chains.follows[i]:
             density, share = states.stay_density(chains.prepared[i, s], phi, y, before)
@@ -136,7 +136,7 @@ def _list_continuations(chains, scratch, y):
                     weight[n] = known * transitions.known_probability(chains, i, k) * density
                     total += weight[n]
                     n += 1
-        density, share = states.birth_density(phi, noise, y)
+        density, share = states.birth_density(phi, noise, spread, y)
         parent[n], target[n], weight[n], inlier[n] = i, _NEW, mass * h * new * density, share
         total += weight[n]
         n += 1
@@ -273,7 +273,8 @@ def _continue_chains(chains, scratch, continuations, total, y, t, limits):
 @kernel
 def _begin(chains, y, t):
     """The first reading: one chain, with one state."""
-    density, share = states.birth_density(states.phi_of(chains.phi_at[0]), states.noise_of(chains.noise_at[0]), y)
+    phi, noise, spread = shared(chains, 0)
+    density, share = states.birth_density(phi, noise, spread, y)
     chains.amounts[LOG_EVIDENCE] = math.log(density)
     chains.weight[0] = 1.0
     k = _give_birth(chains, 0, t, y if share < 0.5 else 0.0, 1)
@@ -292,7 +293,7 @@ def _tidy(chains, scratch, t, limits):
                 continue
             if is_due:
                 if limits.draws:
-                    dictionary.draw_shared(chains, i, t, _PHI_COUNT, _NOISE_COUNT, scratch.stream, scratch.scores)
+                    dictionary.draw_shared(chains, i, t, scratch.stream, scratch.scores)
                 if limits.merges and chains.count[i] > 1:
                     dictionary.merge_current(chains, i, t, scratch.sums)
             if looks_for_splits:

@@ -5,9 +5,10 @@ Inside a visit a reading follows the one before it, and the first reading of a v
     stay    y_t ~ N(m + phi (y_{t-1} - m), s2)
     enter   y_t ~ N(m, s2 / (1 - phi^2))
 
-The noise has s2 ~ InvGamma(A0, A0 v) and the level m | s2 ~ N(origin, V0 s2 / v). The autocorrelation phi and the noise
-level v are shared by the states of a chain and drawn from grids. A state therefore keeps raw sums: with them every phi
-and v can be judged again, exactly. Each reading counts by its probability of being no outlier.
+The noise has s2 ~ InvGamma(A0, A0 v) and the level m | s2 ~ N(origin, V s2 / v). The autocorrelation phi, the noise
+level v and the spread V of the levels are shared by the states of a chain and drawn from grids. A state therefore keeps
+raw sums: with them every phi, v and V can be judged again, exactly. Each reading counts by its probability of being no
+outlier.
 
 Sums are taken about the state's ``origin``, which is 0, or the first reading if that one is far from all levels that
 the prior expects.
@@ -31,14 +32,15 @@ PREPARED = 6
 
 PHIS = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98])
 NOISES = 4.0 ** np.arange(3, -8, -1)
-FIRST_PHI, FIRST_NOISE = 3, 4  # where chains begin on the grids: phi = .6, v = .25
-A0, V0 = 1.5, 10.0
+SPREADS = 10.0 * 4.0 ** np.arange(6)
+FIRST_PHI, FIRST_NOISE, FIRST_SPREAD = 3, 4, 0  # where chains begin on the grids: phi = .6, v = .25, V = 10
+A0 = 1.5
 OUTLIERS = 0.01  # share of readings that belong to no state
 _WIDTH = 10.0  # of the outliers' Cauchy law, in standard deviations
 _MOST = 200.0  # readings that a state's sums are worth: older ones fade
-_RECENTRE = 10.0 * math.sqrt(V0)  # a level that drifted this far from its origin takes the origin along
+_RECENTRE = 300.0  # a level that drifted this far from its origin takes the origin along
 
-_PHI, _NOISE = tuple(PHIS), tuple(NOISES)  # numba freezes tuples into the code
+_PHI, _NOISE, _SPREAD = tuple(PHIS), tuple(NOISES), tuple(SPREADS)  # numba freezes tuples into the code
 
 
 @kernel
@@ -54,13 +56,19 @@ def noise_of(at):
 
 
 @kernel
-def posterior(sums, phi, noise):
+def spread_of(at):
+    """Return the spread of the levels, a variance, at an index of the grid."""
+    return _SPREAD[at]
+
+
+@kernel
+def posterior(sums, phi, noise, spread):
     """Return (kappa, m - origin, a, b): m | s2 ~ N(m, s2 / kappa), s2 ~ InvGamma(a, b)."""
     stay, entry = 1.0 - phi, 1.0 - phi * phi
     weight = sums[STAY_N] * stay * stay + sums[ENTRY_N] * entry
     first = stay * (sums[STAY_Y] - phi * sums[STAY_P]) + entry * sums[ENTRY_Y]
     second = sums[STAY_YY] - 2.0 * phi * sums[STAY_YP] + phi * phi * sums[STAY_PP] + entry * sums[ENTRY_YY]
-    kappa = noise / V0 + weight
+    kappa = noise / spread + weight
     level = first / kappa
     a = A0 + 0.5 * (sums[STAY_N] + sums[ENTRY_N])
     b = A0 * noise + 0.5 * max(second - kappa * level * level, 0.0)
@@ -68,28 +76,28 @@ def posterior(sums, phi, noise):
 
 
 @kernel
-def log_likelihood(sums, phi, noise):
+def log_likelihood(sums, phi, noise, spread):
     """ln p(readings of the state | phi, v), without what depends on neither (``log_marginal`` has it)."""
-    kappa, _, a, b = posterior(sums, phi, noise)
+    kappa, _, a, b = posterior(sums, phi, noise, spread)
     return (
         A0 * math.log(A0 * noise)
         - a * math.log(b)
-        + 0.5 * math.log(noise / (V0 * kappa))
+        + 0.5 * math.log(noise / (spread * kappa))
         + 0.5 * sums[ENTRY_N] * math.log(1.0 - phi * phi)
     )
 
 
 @kernel
-def log_marginal(sums, phi, noise):
+def log_marginal(sums, phi, noise, spread):
     """ln p(readings of the state | phi, v), up to a term that only depends on their number."""
     count = 0.5 * (sums[STAY_N] + sums[ENTRY_N])
-    return log_likelihood(sums, phi, noise) + log_gamma_ratio(A0, count) if count > 0.0 else 0.0
+    return log_likelihood(sums, phi, noise, spread) + log_gamma_ratio(A0, count) if count > 0.0 else 0.0
 
 
 @kernel
-def prepare(sums, origin, phi, noise, numbers):
+def prepare(sums, origin, phi, noise, spread, numbers):
     """Fill ``numbers``: location, shape, squared scales and constant factor of the predictive densities."""
-    kappa, level, a, b = posterior(sums, phi, noise)
+    kappa, level, a, b = posterior(sums, phi, noise, spread)
     s2 = b / a
     stay, entry = 1.0 - phi, 1.0 - phi * phi
     numbers[LEVEL] = origin + level
@@ -131,12 +139,12 @@ def entry_density(numbers, y):
 
 
 @kernel
-def birth_density(phi, noise, y):
+def birth_density(phi, noise, spread, y):
     """(p(y | a new state begins), P(it lies where the prior expects levels))."""
-    variance = V0 + noise / (1.0 - phi * phi)
+    variance = spread + noise / (1.0 - phi * phi)
     factor = math.exp(log_gamma_ratio(A0, 0.5)) / math.sqrt(2.0 * math.pi * A0)
     inlier = (1.0 - OUTLIERS) * _student_t(y * y, variance, A0, factor)
-    outlier = OUTLIERS * _cauchy(y, _WIDTH * math.sqrt(V0))
+    outlier = OUTLIERS * _cauchy(y, _WIDTH * math.sqrt(spread))
     return inlier + outlier, inlier / (inlier + outlier)
 
 
