@@ -16,6 +16,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ishsmm_stream._jit import kernel
+from ishsmm_stream.online import lattice
 from ishsmm_stream.online.recurring import counter_random
 from ishsmm_stream.online.recurring.resampling import resample
 from ishsmm_stream.online.regimes import chains as arrays
@@ -34,8 +35,13 @@ from ishsmm_stream.online.regimes.chains import (
     LAST,
     LAST_SEEN,
     LOG_EVIDENCE,
+    LOG_RESOLUTION,
     LOWEST,
+    MOVES,
+    RAW,
     READINGS,
+    REPEATS,
+    STEP,
     TIME,
     VISITS,
     refresh,
@@ -47,6 +53,9 @@ _NEGLIGIBLE = 1e-5
 RESAMPLING = 2  # purpose of random numbers, beside ``dictionary.SHARED``
 _EARLY, _EARLY_EVERY, _LATER_EVERY = 400, 4, 32  # how often what states share is drawn
 _FUSE_EVERY = 4
+_MANY_REPEATS = 0.1  # share of readings
+_SMALL_MOVES = 0.2  # the quantile of moves that is the stream's resolution
+_LEAST_RATE = 0.02  # at which it is followed
 
 
 class Approximations(NamedTuple):
@@ -315,9 +324,44 @@ def needs_room(chains, limits):
 
 
 @kernel
+def _track_resolution(amounts, log_move):
+    """Follow a small quantile of the logarithm of the moves that are none."""
+    amounts[MOVES] += 1.0
+    if amounts[MOVES] == 1.0:
+        amounts[LOG_RESOLUTION] = log_move
+        return
+    rate = max(1.0 / math.sqrt(amounts[MOVES]), _LEAST_RATE)
+    amounts[LOG_RESOLUTION] += rate * (_SMALL_MOVES if log_move > amounts[LOG_RESOLUTION] else _SMALL_MOVES - 1.0)
+
+
+@kernel
+def _dequantised(chains, y, t):
+    """Return the reading moved by a random part of the stream's resolution.
+
+    That is its step if the readings lie on a lattice, or the size of its small moves if many readings repeat the one
+    before. The density of a value that repeats would grow without bound, and so would the number of states.
+    """
+    amounts = chains.amounts
+    if not math.isnan(amounts[RAW]):
+        move = y - amounts[RAW]
+        amounts[STEP] = lattice.refine(amounts[STEP], move)
+        if move == 0.0:
+            amounts[REPEATS] += 1.0
+        else:
+            _track_resolution(amounts, math.log(abs(move)))
+    amounts[RAW] = y
+    width = max(amounts[STEP], 0.0)
+    if amounts[REPEATS] > _MANY_REPEATS * (amounts[MOVES] + amounts[REPEATS]) and amounts[MOVES] > 0.0:
+        width = max(width, math.exp(amounts[LOG_RESOLUTION]))
+    return y + width * lattice.part_of_step(t) if width > 0.0 else y
+
+
+@kernel
 def observe(chains, scratch, y, limits):
     """Take the next reading in, NaN if it is missing."""
     t = chains.clock[TIME]
+    if not math.isnan(y):
+        y = _dequantised(chains, y, t)
     if math.isnan(y):
         if t > 0:
             chains.clock[GAP] += 1
