@@ -29,6 +29,8 @@ from ishsmm_stream.online.results import (
     Episode,
     Event,
     Forecast,
+    KnownState,
+    NextState,
     Rarity,
     StateEstimate,
 )
@@ -46,7 +48,9 @@ __all__ = [
     "ExactPosterior",
     "Forecast",
     "Generated",
+    "KnownState",
     "Model",
+    "NextState",
     "OnlineDetector",
     "Posterior",
     "Rarity",

@@ -22,7 +22,8 @@ from ishsmm_stream.online.results import Event
 from ishsmm_stream.online.validation import FLOAT, WHOLE, Field, check, require
 
 RAISED, RELOCATED, CONFIRMED, RETRACTED = 0, 1, 2, 3
-KINDS = ("raised", "relocated", "confirmed", "retracted", "alarm", "cleared")
+ALARM, CLEARED, ENTERED, SPIKE = 4, 5, 6, 7  # of alarms, see ``episodes``, and of states, see ``regimes``
+KINDS = ("raised", "relocated", "confirmed", "retracted", "alarm", "cleared", "entered", "spike")
 
 
 class _Policy(NamedTuple):
@@ -34,13 +35,15 @@ class _Policy(NamedTuple):
     min_effect_sd: float
     every: float
     memory: float
+    new_state: float
 
 
 class AlarmPolicy(_Policy):
     """When alarms are raised, and when changes are announced, confirmed and retracted.
 
     ``every``: the budget of alarms, at most one in this many readings on average (at least 100). ``memory``: readings
-    over which habits fade; a behaviour that has gone on for longer is no longer unusual (at least 1,000).
+    over which habits fade; a behaviour that has gone on for longer is no longer unusual (at least 1,000). ``new_state``:
+    the probability that the current state is new at which ``model="recurring"`` raises an alarm.
 
     The other settings are about changes. A change is announced when its probability exceeds ``threshold``, retracted
     when the probability falls below ``retract`` within ``confirm_after`` observations, and lies at least
@@ -63,6 +66,7 @@ class AlarmPolicy(_Policy):
         min_effect_sd: float = 0.0,
         every: float = 1_000.0,
         memory: float = 10_000.0,
+        new_state: float = 0.5,
     ) -> AlarmPolicy:
         threshold = _probability("threshold", threshold)
         retract = _probability("retract", retract)
@@ -78,6 +82,7 @@ class AlarmPolicy(_Policy):
             _not_negative("min_effect_sd", min_effect_sd),
             _at_least("every", every, 100.0),
             _at_least("memory", memory, 1_000.0),
+            _probability("new_state", new_state),
         )
 
     @classmethod
@@ -139,7 +144,7 @@ IDLE, OPEN, SETTLING = 0, 1, 2  # STATUS: no alarm is followed; raised; confirme
 # Columns of the event buffer.
 KIND, AT, E_ALARM, E_INDEX, E_PROBABILITY, E_LOW, E_HIGH, E_STATE, E_BEFORE, E_PERIOD, E_REASONS, E_CHANGE = range(12)
 EVENT_NUMBERS = 12
-MOST_EVENTS = 4  # an observation can confirm one change and announce another, or relocate and confirm; and one alarm
+MOST_EVENTS = 6  # one observation: confirm a change and announce another, or relocate and confirm; enter a state; spike; alarm
 
 
 class AlarmState(NamedTuple):

@@ -15,6 +15,8 @@ from ishsmm_stream.online import rarity
 from ishsmm_stream.online.engine import Engine
 from ishsmm_stream.online.recurring import chains
 from ishsmm_stream.online.recurring.engine import RecurringEngine
+from ishsmm_stream.online.regimes import engine as regimes
+from ishsmm_stream.online.regimes.engine import RegimesEngine
 from ishsmm_stream.online.renewal import adaptive, hazard
 from ishsmm_stream.online.renewal import engine as renewal
 from ishsmm_stream.online.renewal.engine import RenewalEngine
@@ -23,7 +25,9 @@ from ishsmm_stream.online.validation import LARGEST_STATE, require
 if TYPE_CHECKING:
     from ishsmm_stream.online.detector import OnlineDetector
 
-AUTO = "auto"
+AUTO, RECURRING = "auto", "recurring"
+BY_NAME = (AUTO, RECURRING)  # models that need no priors
+CHAINS = 100  # of models whose states return, if their priors are given
 # Priors of "auto" for several channels, in units of the standardised stream.
 _LEVEL_WEIGHT = 0.1
 _DEFAULT_HAZARD = Beta(1.0, 500.0)
@@ -39,6 +43,10 @@ MAX_STATES = 16  # of a chain; the one least likely to return makes room
 def make_engine(detector: OnlineDetector, channels: int) -> Engine:
     """Return a new engine with a detector's settings, for this many channels."""
     model = detector.model
+    if model == RECURRING:
+        if channels != 1:
+            raise ValueError(f"model='recurring' follows one channel, the values have {channels}: use 'auto', or one detector per channel")
+        return RegimesEngine(chains=detector.chains, lag=detector.lag, seed=detector.seed)
     if isinstance(model, Model) and not model.is_renewal:
         return RecurringEngine(
             model,
@@ -92,7 +100,10 @@ def check_size(detector: OnlineDetector, channels: int, arrays: dict[str, np.nda
     # "auto" has a matrix for each hypothesis of several channels
     require(8 * detector.max_hypotheses * channels**2 <= LARGEST_STATE, f"there cannot be {channels} channels")
     model = detector.model
-    if isinstance(model, Model) and not model.is_renewal:
+    if model == RECURRING:
+        require(channels == 1, "model 'recurring' has one channel")
+        needed = regimes.state_bytes(detector.chains, detector.lag) + rarity.tracker_bytes(1)
+    elif isinstance(model, Model) and not model.is_renewal:
         if arrays:
             recent = detector.lag + detector.move_every + 1
             shape = arrays["recent_uid"].shape

@@ -23,6 +23,8 @@ from ishsmm_stream.online.build import AUTO
 from ishsmm_stream.online.engine import Engine
 from ishsmm_stream.online.in_use import alone
 from ishsmm_stream.online.intake import CLIPPED, RAW, STANDARDISED, Batch, Intake
+from ishsmm_stream.online.regimes import engine as regimes
+from ishsmm_stream.online.regimes.engine import RegimesEngine
 from ishsmm_stream.online.renewal import adaptive
 from ishsmm_stream.online.results import (
     AnnouncedChange,
@@ -30,6 +32,8 @@ from ishsmm_stream.online.results import (
     Episode,
     Event,
     Forecast,
+    KnownState,
+    NextState,
     Rarity,
     StateEstimate,
 )
@@ -46,7 +50,8 @@ _MUTED = AlarmPolicy()._replace(threshold=2.0)
 class OnlineDetector:
     """Follows one stream. What it says depends on its settings, the seed and the values, never on how they are batched.
 
-    ``model``: "auto", which fits itself to whatever is measured, or a model made by a preset.
+    ``model``: "auto", which fits itself to whatever is measured; "recurring", which does the same and knows states that
+    return; or a model made by a preset.
     ``threshold``: the probability at which a change is announced; ``alarm_policy``: the whole policy instead, with the
     budget of alarms (``AlarmPolicy(every=1000)``: at most one alarm in 1,000 readings on average).
     ``prior``: "auto" reads the model's priors in units of the stream's first ``warm_up`` values (their median and
@@ -55,8 +60,8 @@ class OnlineDetector:
     at least ``min_dwell``.
     ``outliers``: the probability of a reading that belongs to no segment, for emissions.Normal and model="auto".
     ``lag``: how many observations back answers are still revised. ``max_hypotheses``: starts of the current segment
-    that are held side by side (no state returns). ``chains``: weighted chains, rejuvenated over the lag every
-    ``move_every`` observations, 0: never (states recur).
+    that are held side by side (no state returns). ``chains``: weighted chains (states return; 20 with "recurring", else
+    100), rejuvenated over the lag every ``move_every`` observations, 0: never.
     ``keep``: settled change points, announced changes and alarms that are remembered.
 
     Use a detector from one thread at a time: a call that finds another thread inside the same detector raises
@@ -85,7 +90,7 @@ class OnlineDetector:
         outliers: float | None = None,
         lag: int = 64,
         max_hypotheses: int = 32,
-        chains: int = 100,
+        chains: int | None = None,
         move_every: int = 0,
         keep: int = 100,
         warm_up: int = 10,
@@ -100,7 +105,8 @@ class OnlineDetector:
         self.outliers = outliers
         self.lag = _checks.whole("lag", lag, 8)
         self.max_hypotheses = _checks.whole("max_hypotheses", max_hypotheses, 2)
-        self.chains = _checks.whole("chains", chains, 2)
+        default = regimes.CHAINS if model == build.RECURRING else build.CHAINS
+        self.chains = _checks.whole("chains", default if chains is None else chains, 2)
         self.move_every = _checks.whole("move_every", move_every, 0)
         self.keep = _checks.whole("keep", keep, 1)
         self.warm_up = _checks.whole("warm_up", warm_up, 2)
@@ -128,7 +134,9 @@ class OnlineDetector:
 
     def _check_model(self) -> None:
         if isinstance(self.model, str):
-            _checks.one_of("model", self.model, (AUTO,))
+            _checks.one_of("model", self.model, build.BY_NAME)
+            if self.model == build.RECURRING:
+                self._check_recurring()
         elif not isinstance(self.model, Model):
             raise ValueError(f"model must be 'auto' or made by a preset such as ishsmm_stream.ilr, got {self.model!r}")
         if self.prior is not None:
@@ -145,6 +153,13 @@ class OnlineDetector:
                 raise ValueError(
                     "min_dwell goes with a learned hazard; give hazard=ishsmm_stream.priors.Beta(a, b) too"
                 )
+
+    def _check_recurring(self) -> None:
+        for name in ("hazard", "min_dwell", "outliers"):
+            if getattr(self, name) is not None:
+                raise ValueError(f"model='recurring' learns its own {name}; leave it out")
+        if self.prior == "model":
+            raise ValueError("model='recurring' has no priors of its own; leave prior out")
 
     def _check_emission(self, emission: Any) -> None:
         if self.outliers and not isinstance(emission, Normal):
@@ -310,7 +325,7 @@ class OnlineDetector:
             if self._announced and self._announced[-1].status != "retracted":
                 self._announced[-1] = self._announced[-1]._replace(index=before)  # settled where it was refined to
             self._announced.append(AnnouncedChange(event.alarm, event.index, event.at, "raised"))
-        else:
+        elif event.kind not in ("entered", "spike"):
             status = {"confirmed": "confirmed", "retracted": "retracted"}.get(event.kind)
             latest = self._announced[-1]
             self._announced[-1] = latest._replace(index=event.index, status=status or latest.status)
@@ -345,6 +360,9 @@ class OnlineDetector:
                 raise ValueError(f"values have {channels} channels, but the model's emission takes {expected}")
         self._engine = build.make_engine(self, channels)
         self._set_budget()
+        if self.model == build.RECURRING:
+            self._intake = Intake(channels, STANDARDISED, 0, self.warm_up)
+            return
         emission = self._engine.emission
         units = RAW if catalogue.entry_of(emission).counts else CLIPPED
         if (self.prior or (AUTO if self.model == AUTO else "model")) == AUTO:
@@ -477,6 +495,41 @@ class OnlineDetector:
             return None
         found = view._engine.state(list(view.change_points), lambda: view._generator(_STATE))
         return found._replace(parameters=view._in_units(found.parameters))
+
+    @property
+    @alone
+    def states(self) -> tuple[KnownState, ...]:
+        """The state dictionary, oldest state first: what the stream has been in. Empty unless ``model="recurring"``."""
+        engine = self._engine_now()
+        if not isinstance(engine, RegimesEngine):
+            return ()
+        view = self._preview()
+        return tuple(
+            state._replace(**view._in_units({"mean": state.mean, "sd": state.sd})) for state in engine.states()
+        )
+
+    @property
+    @alone
+    def novelty(self) -> float | None:
+        """P(the current state is new): it was first entered less than 20 readings ago.
+
+        None during the first 500 readings, while the dictionary of 32 states is full, and for other models.
+        """
+        return self._engine.novelty() if isinstance(self._engine, RegimesEngine) else None
+
+    @property
+    @alone
+    def next_states(self) -> tuple[NextState, ...]:
+        """The states that may come next, most probable first. Empty unless ``model="recurring"``."""
+        engine = self._engine_now()
+        return tuple(engine.next_states()) if isinstance(engine, RegimesEngine) else ()
+
+    @property
+    @alone
+    def remaining(self) -> float | None:
+        """The expected number of readings until the current state is left; None unless ``model="recurring"``."""
+        engine = self._engine_now()
+        return engine.remaining() if isinstance(engine, RegimesEngine) else None
 
     @alone
     def forecast(self, h: int = 1) -> Forecast:

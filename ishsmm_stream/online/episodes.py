@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online import rarity
-from ishsmm_stream.online.alarms import E_ALARM, E_PERIOD, KIND, RAISED, write_event
+from ishsmm_stream.online.alarms import ALARM, CLEARED, E_ALARM, E_PERIOD, KIND, RAISED, write_event
 from ishsmm_stream.online.histogram import BASE, HIGHEST, add, bin_number
 from ishsmm_stream.online.rarity import (
     BEHIND,
@@ -35,8 +35,6 @@ from ishsmm_stream.online.rarity import (
     OPENED,
     PERIOD,
 )
-
-ALARM, CLEARED = 4, 5  # after the kinds of ``alarms``
 
 _IS_OPEN, _IS_ACCEPTED = 1, 2  # values of OPEN; accepted: cleared, but no other is raised before it is quiet
 _LEAST_LOW = 500.0  # a return period cannot tell less than about 150 readings apart
@@ -100,11 +98,15 @@ def _clear(tracker, low):
 
 
 @kernel
-def follow(policy, tracker, rows, row, t, change, change_index, change_period, state, events, written):
+def follow(
+    policy, tracker, rows, row, t, change, change_index, change_period, state, events, written,
+    news=0, news_period=0.0, holds=False,
+):  # fmt: skip
     """Judge row ``row``, observation ``t``; events go to rows ``written`` and on; returns how many rows are filled.
 
     ``change`` and ``change_index``: the number of the change that this observation announced, and where it began; -1 if
-    it announced none. ``change_period``: what ``note_changes`` returned for it.
+    it announced none. ``change_period``: what ``note_changes`` returned for it. ``news``: other reasons to raise an
+    alarm now, with their return period. ``holds``: whether the open alarm must not clear yet.
     """
     ints, floats = tracker.ints, tracker.floats
     floats[PERIOD] = 0.0
@@ -125,6 +127,10 @@ def follow(policy, tracker, rows, row, t, change, change_index, change_period, s
             period = own
             kinds = tracker.kinds[level] | (kinds & rarity.CHANGE)
         is_low = is_low and own < low
+    if news:
+        period, kinds = max(period, news_period), kinds | news
+    if holds and ints[OPEN] == _IS_OPEN:
+        is_low = False
     floats[PERIOD] = period
     floats[KINDS] = kinds
     if ints[OPEN]:

@@ -57,8 +57,10 @@ BLOCK_HABIT, BLOCK_LOCAL, BLOCK_LOUDNESS, _LEVEL_1 = 0, 3, 5, 6
 HISTOGRAMS = _LEVEL_0 + 2 * _LEVEL_1
 
 # Kinds of behaviour, as bits.
-REASONS = ("change", "level", "spike", "louder", "quieter", "stuck", "drift")
-CHANGE, LEVEL, SPIKE, LOUDER, QUIETER, STUCK, DRIFT = (1 << i for i in range(7))
+REASONS = (
+    "change", "level", "spike", "louder", "quieter", "stuck", "drift", "new_state", "new_transition", "unusual_dwell",
+)  # fmt: skip
+CHANGE, LEVEL, SPIKE, LOUDER, QUIETER, STUCK, DRIFT, NEW_STATE, NEW_TRANSITION, DWELL = (1 << i for i in range(10))
 
 # Smoothing
 _FACTORS = (1.0, 0.3, 0.1, 0.03, 0.01)

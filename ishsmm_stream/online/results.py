@@ -8,7 +8,10 @@ import numpy as np
 
 from ishsmm_stream.batch.change_points import ChangePoint
 
-__all__ = ["Alarm", "AnnouncedChange", "ChangePoint", "Episode", "Event", "Forecast", "Rarity", "StateEstimate"]
+__all__ = [
+    "Alarm", "AnnouncedChange", "ChangePoint", "Episode", "Event", "Forecast", "KnownState", "NextState", "Rarity",
+    "StateEstimate",
+]  # fmt: skip
 
 
 class StateEstimate(NamedTuple):
@@ -19,15 +22,39 @@ class StateEstimate(NamedTuple):
     probability: float
     parameters: dict[str, float]
     visits: int  # segments of this state so far, the current one included
+    readings: int = 0  # in all of its visits; 0 if the model does not count them
+    dwell: tuple[float, float, float] | None = None  # usual length of a visit: 5 %, 50 % and 95 % quantiles
+
+
+class KnownState(NamedTuple):
+    """An entry of the state dictionary: a state that the stream has been in."""
+
+    id: int  # the same number whenever the state returns
+    mean: float
+    sd: float  # of the readings about the mean
+    visits: int
+    readings: int  # in all of its visits
+    first_seen: int
+    last_seen: int
+    dwell: tuple[float, float, float] | None  # usual length of a visit, as in ``StateEstimate``; None before one ended
+
+
+class NextState(NamedTuple):
+    """A state that may come next."""
+
+    id: int | None  # None: a new one
+    probability: float
 
 
 class Event(NamedTuple):
-    """Something that observation ``at`` caused: news of a change, or of an alarm.
+    """Something that observation ``at`` caused: news of a change, of an alarm, or of a state.
 
-    Changes and alarms are numbered apart.
+    Changes and alarms are numbered apart; news of states has the number 0. With ``model="recurring"`` a stream that goes
+    to another state causes "entered", with "new_state" or "new_transition" among its reasons if it is one, and an
+    outlier beyond all earlier readings causes "spike".
     """
 
-    kind: str  # changes: raised, relocated, confirmed, retracted; alarms: alarm, cleared
+    kind: str  # changes: raised, relocated, confirmed, retracted; alarms: alarm, cleared; states: entered, spike
     at: int
     alarm: int  # the permanent number, from 0, of the change or the alarm
     index: int  # type: ignore[assignment]  # changes: first observation of the new segment, as believed then
@@ -36,7 +63,7 @@ class Event(NamedTuple):
     high: int
     state: int  # id of the state then
     return_period: float = 0.0  # in readings: how seldom this stream does something like this
-    reasons: tuple[str, ...] = ()  # of an alarm, as in ``Rarity``
+    reasons: tuple[str, ...] = ()  # of an alarm, as in ``Rarity``; of an entry, see above
     change: int = -1  # the number of the change; of an alarm, that of the change behind it, -1 if there is none
 
 
@@ -44,7 +71,7 @@ class Rarity(NamedTuple):
     """How unusual the newest reading is for its stream."""
 
     return_period: float  # in readings
-    reasons: tuple[str, ...]  # some of: change, level, spike, louder, quieter, stuck, drift
+    reasons: tuple[str, ...]  # some of: change, level, spike, louder, quieter, stuck, drift, new_state, unusual_dwell
     readings: int  # how many the judgement rests on
     learning: int  # readings still to come before it can be relied on; until then only very clear changes alarm
 

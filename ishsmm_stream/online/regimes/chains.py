@@ -19,14 +19,14 @@ from ishsmm_stream.online.regimes import states
 from ishsmm_stream.online.regimes.states import PREPARED, SUMS
 
 # Entries of Chains.clock, Chains.amounts, Chains.totals and of the last axis of Chains.life and Chains.dwells.
-TIME, GAP, OUTLIERS_SEEN = range(3)
-LOG_EVIDENCE, DISCARDED, LAST, HIGHEST, LOWEST, RAW, STEP, REPEATS, MOVES, LOG_RESOLUTION = range(10)
+TIME, GAP = range(2)
+LOG_EVIDENCE, DISCARDED, LAST, RAW, STEP, REPEATS, MOVES, LOG_RESOLUTION = range(8)
 ALL_TIME, ALL_EXITS, ALL_TABLES = range(3)
 READINGS, EXITS, VISITS, FIRST_SEEN, LAST_SEEN = range(5)
 LIFE = 5
 DWELL_N, DWELL_SUM, DWELL_SQUARES = range(3)
 DWELLS = 3
-CLOCK, AMOUNTS = 3, 10
+CLOCK, AMOUNTS = 2, 8
 
 _FIRST_ROOM = 8  # states that chains have room for at first
 
@@ -35,8 +35,8 @@ class Chains(NamedTuple):
     """N chains with room for M states each, and R readings of their recent past."""
 
     seed: np.ndarray  # (2,)
-    clock: np.ndarray  # (3,) readings seen, missing readings since the last one
-    amounts: np.ndarray  # (7,) ln evidence, mass dropped, last reading, largest, smallest, the last as read, see ``lattice``
+    clock: np.ndarray  # (2,) readings seen, missing readings since the last one
+    amounts: np.ndarray  # (8,) ln evidence, mass dropped, the last reading dequantised and as read, see ``_dequantised``
     # A chain
     weight: np.ndarray  # (N,)
     phi_at: np.ndarray  # (N,) index of the autocorrelation
@@ -67,7 +67,7 @@ def make_chains(size: int, lag: int, seed: int, room: int = _FIRST_ROOM) -> Chai
     return Chains(
         seed=counter_random.seed_words(seed),
         clock=np.zeros(CLOCK, dtype=np.int64),
-        amounts=np.array([0.0, 0.0, np.nan, -np.inf, np.inf, np.nan, lattice.UNKNOWN, 0.0, 0.0, 0.0]),
+        amounts=np.array([0.0, 0.0, np.nan, np.nan, lattice.UNKNOWN, 0.0, 0.0, 0.0]),
         weight=np.zeros(size),
         phi_at=np.full(size, states.FIRST_PHI),
         noise_at=np.full(size, states.FIRST_NOISE),

@@ -31,12 +31,10 @@ from ishsmm_stream.online.regimes.chains import (
     EXITS,
     FIRST_SEEN,
     GAP,
-    HIGHEST,
     LAST,
     LAST_SEEN,
     LOG_EVIDENCE,
     LOG_RESOLUTION,
-    LOWEST,
     MOVES,
     RAW,
     READINGS,
@@ -376,8 +374,6 @@ def observe(chains, scratch, y, limits):
     if not math.isnan(y):
         chains.clock[GAP] = 0
         chains.amounts[LAST] = y
-        chains.amounts[HIGHEST] = max(chains.amounts[HIGHEST], y)
-        chains.amounts[LOWEST] = min(chains.amounts[LOWEST], y)
     column = t % chains.recent_uid.shape[1]
     for i in range(chains.weight.shape[0]):
         if chains.weight[i] > 0.0:

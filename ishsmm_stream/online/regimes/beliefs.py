@@ -1,0 +1,139 @@
+"""What weighted chains say together. A state has the same name in all chains that share its birth."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ishsmm_stream._jit import kernel
+from ishsmm_stream.online.regimes import states, transitions
+from ishsmm_stream.online.regimes.chains import FIRST_SEEN, READINGS, Chains
+from ishsmm_stream.online.results import NextState
+
+YOUNG = 20  # readings since its first one for which a state is new
+_SEPARATION = 2.0  # stationary standard deviations between a new level and the known ones
+
+
+@kernel
+def gather(numbers, weight, found, masses):
+    """The distinct ``numbers`` of the chains, ascending, with their weights; returns how many."""
+    count = 0
+    for i in range(weight.shape[0]):
+        if weight[i] == 0.0:
+            continue
+        at = count
+        while at > 0 and found[at - 1] > numbers[i]:
+            at -= 1
+        if at > 0 and found[at - 1] == numbers[i]:
+            masses[at - 1] += weight[i]
+            continue
+        for j in range(count, at, -1):
+            found[j] = found[j - 1]
+            masses[j] = masses[j - 1]
+        found[at] = numbers[i]
+        masses[at] = weight[i]
+        count += 1
+    return count
+
+
+@kernel
+def heaviest(found, masses, count):
+    """(number, weight) of the largest weight, the smaller number if two are equal."""
+    best = 0
+    for i in range(1, count):
+        if masses[i] > masses[best]:
+            best = i
+    return found[best], masses[best]
+
+
+@kernel
+def heaviest_chain(chains, uid):
+    """Return the heaviest chain that is in the state ``uid``; -1 if there is none."""
+    best = -1
+    for i in range(chains.weight.shape[0]):
+        if chains.weight[i] > 0.0 and chains.uid[i, chains.state[i]] == uid:
+            if best < 0 or chains.weight[i] > chains.weight[best]:
+                best = i
+    return best
+
+
+@kernel
+def is_new(chains, i, t):
+    """Whether chain ``i`` is in a state that it first entered less than ``YOUNG`` readings ago.
+
+    One reading can be an outlier: a state counts from its second one.
+    """
+    life = chains.life[i, chains.state[i]]
+    return t - life[FIRST_SEEN] < YOUNG and life[READINGS] >= 2
+
+
+@kernel
+def is_apart(chains, i):
+    """Whether the level of the current state is unlike that of all others."""
+    s = chains.state[i]
+    level = chains.prepared[i, s, states.LEVEL]
+    for k in range(chains.count[i]):
+        if k != s:
+            distance = level - chains.prepared[i, k, states.LEVEL]
+            if distance * distance < _SEPARATION * _SEPARATION * chains.prepared[i, k, states.ENTRY_V]:
+                return False
+    return True
+
+
+@kernel
+def outlier_mass(chains):
+    """P(the last reading belongs to no state)."""
+    mass = 0.0
+    for i in range(chains.weight.shape[0]):
+        if chains.weight[i] > 0.0 and not chains.follows[i]:
+            mass += chains.weight[i]
+    return mass
+
+
+@kernel
+def full_mass(chains, max_states):
+    """P(the dictionary is full): the weight of chains without room for another state."""
+    mass = 0.0
+    for i in range(chains.weight.shape[0]):
+        if chains.weight[i] > 0.0 and chains.count[i] >= max_states:
+            mass += chains.weight[i]
+    return mass
+
+
+# Answers
+
+
+def live(chains: Chains) -> np.ndarray:
+    """Return the slots of the chains that are in use."""
+    return np.flatnonzero(chains.weight > 0.0)
+
+
+def grouped(numbers: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the distinct numbers of the chains, ascending, and their weights."""
+    found, masses = np.empty(len(weight), dtype=np.int64), np.empty(len(weight))
+    count = gather(np.ascontiguousarray(numbers), weight, found, masses)
+    return found[:count], masses[:count]
+
+
+def current_uids(chains: Chains) -> np.ndarray:
+    """Return the name of each chain's current state."""
+    return chains.uid[np.arange(len(chains.weight)), chains.state]
+
+
+def next_states(chains: Chains) -> list[NextState]:
+    """Return what may come after the current visit, most probable first."""
+    mass: dict[int | None, float] = {}
+    for i in live(chains):
+        new = transitions.new_probability(chains, i)
+        mass[None] = mass.get(None, 0.0) + chains.weight[i] * new
+        for k in range(chains.count[i]):
+            if k != chains.state[i]:
+                uid = int(chains.uid[i, k])
+                known = (1.0 - new) * transitions.known_probability(chains, i, k)
+                mass[uid] = mass.get(uid, 0.0) + chains.weight[i] * known
+    ranked = sorted(mass.items(), key=lambda entry: (-entry[1], -1 if entry[0] is None else entry[0]))
+    return [NextState(uid, float(probability)) for uid, probability in ranked]
+
+
+def remaining(chains: Chains) -> float:
+    """Return the expected number of readings until the current visit ends."""
+    return float(sum(chains.weight[i] / transitions.hazard(chains, i, 0) for i in live(chains)))

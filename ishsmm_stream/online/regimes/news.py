@@ -1,0 +1,190 @@
+"""News about states: which one was entered, whether it is new, whether a visit is unusually long or short.
+
+An entry is announced when the state's probability reaches ``_ENTERED``. A new state raises an alarm when P(new) exceeds
+the policy's ``new_state`` and its level is unlike all known ones, and as long as the stream has alarms left: there are
+three at first, and one more for each ``every`` readings. So a sensor that meets new states all the time keeps to its
+budget, and one that seldom does loses nothing. The alarm stays open while the stream is in that state.
+
+A visit is unusual if the state's own law says that such a visit comes so seldom: (readings per visit) / P(as long, or as
+short) readings. Like a change, it raises an alarm when that reaches five times the budget.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+
+from ishsmm_stream._jit import kernel
+from ishsmm_stream.online import alarms, episodes, rarity
+from ishsmm_stream.online.alarms import write_event
+from ishsmm_stream.online.regimes import beliefs, dwells, states
+from ishsmm_stream.online.regimes.chains import (
+    DWELL_N,
+    DWELL_SQUARES,
+    DWELL_SUM,
+    FIRST_SEEN,
+    READINGS,
+    VISITS,
+)
+
+# Entries of Watch.ints and Watch.floats.
+STATE, SINCE, ALARMED, DWELL_TOLD, TOLD_AT = range(5)
+ALARMS_LEFT, JUMP_FROM, HIGHEST, LOWEST = range(4)
+NONE = -1
+
+_ENTERED = 0.9
+_MOST_ALARMS = 3.0
+_DWELL_SHARE = 0.2  # of an unusual visit's return period counts against the budget
+_SPIKE = 0.5  # P(outlier) of a reading beyond all earlier ones that is reported
+
+
+class Watch(NamedTuple):
+    """What has been announced."""
+
+    ints: np.ndarray  # (5,) state, start of its visit, the state that raised an alarm, whose visit was called long
+    floats: np.ndarray  # (4,) alarms that are left, level at the last change, largest and smallest reading
+
+
+def make_watch() -> Watch:
+    """Return a watch that has announced nothing."""
+    return Watch(np.array([NONE, 0, NONE, NONE, NONE]), np.array([_MOST_ALARMS, np.nan, -np.inf, np.inf]))
+
+
+@kernel
+def novelty(chains, t, apart):
+    """P(the current state is new); only states that are ``apart`` from all others count if that is asked."""
+    mass = 0.0
+    for i in range(chains.weight.shape[0]):
+        if chains.weight[i] > 0.0 and beliefs.is_new(chains, i, t):
+            if not apart or beliefs.is_apart(chains, i):
+                mass += chains.weight[i]
+    return min(mass, 1.0)
+
+
+@kernel
+def _event(events, written, kind, t, uid, index, probability, period, reasons):
+    return write_event(events, written, kind, t, 0, index, probability, index, index, uid, 0, period, reasons, -1)
+
+
+@kernel
+def _visit_period(chains, i, k, length, is_long):
+    """Return in how many readings such a visit comes once."""
+    life = chains.life[i, k]
+    share = 2.0 * dwells.tail(chains.dwells[i], chains.count[i], k, length, is_long)
+    return life[READINGS] / max(life[VISITS], 1) / max(share, 1e-12)
+
+
+@kernel
+def _short_visit(chains, i, uid, length):
+    """Return in how many readings a visit to ``uid`` as short as the last one, of ``length``, comes once; 0 if unknown."""
+    for k in range(chains.count[i]):
+        if chains.uid[i, k] == uid:
+            own, log_length = chains.dwells[i, k], math.log(length)
+            if own[DWELL_N] < dwells.LEAST_VISITS + 1.0:
+                return 0.0
+            own[DWELL_N] -= 1.0  # judged by the visits before
+            own[DWELL_SUM] -= log_length
+            own[DWELL_SQUARES] -= log_length * log_length
+            period = _visit_period(chains, i, k, length, False)
+            own[DWELL_N] += 1.0
+            own[DWELL_SUM] += log_length
+            own[DWELL_SQUARES] += log_length * log_length
+            return period
+    return 0.0
+
+
+@kernel
+def _is_first_move(chains, i, uid, before):
+    """Whether chain ``i`` came from ``before`` to its current state for the first time."""
+    for k in range(chains.count[i]):
+        if chains.uid[i, k] == before:
+            return chains.moves[i, k, chains.state[i]] <= 1.0
+    return False
+
+
+@kernel
+def _announce_entry(chains, i, watch, uid, mass, t, is_learning, events, written):
+    """Announce the state ``uid``, which the stream has entered. Returns the return period of the visit that ended."""
+    ints = watch.ints
+    since, before = chains.run_start[i], ints[STATE]
+    period, reasons = 0.0, 0
+    if chains.life[i, chains.state[i], FIRST_SEEN] >= since:
+        reasons = rarity.NEW_STATE
+    elif before != NONE and _is_first_move(chains, i, uid, before):
+        reasons = rarity.NEW_TRANSITION
+    if before != NONE and not is_learning and since > ints[SINCE]:
+        period = _short_visit(chains, i, before, since - ints[SINCE])
+    ints[STATE], ints[SINCE] = uid, since
+    if ints[ALARMED] != uid:
+        ints[ALARMED] = NONE
+    ints[DWELL_TOLD] = NONE
+    if before != NONE:
+        written = _event(events, written, alarms.ENTERED, t, uid, since, mass, 0.0, reasons)
+    return period, written
+
+
+@kernel
+def follow(chains, watch, policy, tracker, rows, row, t, max_states, found, masses, change, index, period, events, written):
+    """Announce entries and spikes after reading ``t``, and raise alarms. Returns how many rows of ``events`` are filled.
+
+    ``change``, ``index`` and ``period``: see ``episodes.follow``.
+    """
+    ints, floats = watch.ints, watch.floats
+    y = rows[row, 0]
+    is_learning = tracker.ints[rarity.CLOCK] < rarity.LEARNING
+    is_quiet = is_learning or policy.threshold > 1.0
+    count = beliefs.gather(chains.recent_uid[:, t % chains.recent_uid.shape[1]], chains.weight, found, masses)
+    uid, mass = beliefs.heaviest(found, masses, count)
+    i = beliefs.heaviest_chain(chains, uid)
+    news, news_period = 0, 0.0
+    if not math.isnan(y):
+        floats[ALARMS_LEFT] = min(_MOST_ALARMS, floats[ALARMS_LEFT] + 1.0 / tracker.floats[rarity.EVERY])
+        if ints[STATE] != uid and mass >= _ENTERED:
+            short, written = _announce_entry(chains, i, watch, uid, mass, t, is_learning, events, written)
+            if _DWELL_SHARE * short >= tracker.floats[rarity.EVERY]:
+                news, news_period = news | rarity.DWELL, _DWELL_SHARE * short
+        elif ints[STATE] == uid and mass >= _ENTERED and ints[DWELL_TOLD] != uid and not is_learning:
+            k = chains.state[i]
+            length = t - ints[SINCE] + 1
+            own = chains.dwells[i, k]
+            if own[DWELL_N] >= dwells.LEAST_VISITS and math.log(length) > own[DWELL_SUM] / own[DWELL_N]:
+                long = _DWELL_SHARE * _visit_period(chains, i, k, length, True)
+                if long >= tracker.floats[rarity.EVERY]:
+                    news, news_period = news | rarity.DWELL, long
+                    ints[DWELL_TOLD] = uid
+        if not is_quiet and floats[ALARMS_LEFT] >= 1.0 and beliefs.full_mass(chains, max_states) < 0.5:
+            if novelty(chains, t, True) > policy.new_state:
+                news, news_period = news | rarity.NEW_STATE, max(news_period, tracker.floats[rarity.EVERY])
+        is_record = y > floats[HIGHEST] or y < floats[LOWEST]
+        floats[HIGHEST], floats[LOWEST] = max(floats[HIGHEST], y), min(floats[LOWEST], y)
+        if is_record and not is_quiet:
+            if beliefs.outlier_mass(chains) > _SPIKE and ints[TOLD_AT] != t - 1:
+                ints[TOLD_AT] = t
+                written = _event(events, written, alarms.SPIKE, t, uid, t, beliefs.outlier_mass(chains), 0.0, rarity.SPIKE)
+    if is_quiet:
+        news = 0
+    was_open = tracker.ints[rarity.OPEN]
+    written = episodes.follow(
+        policy, tracker, rows, row, t, change, index, period, uid, events, written, news, news_period,
+        ints[ALARMED] != NONE and ints[ALARMED] == uid,
+    )  # fmt: skip
+    if news & rarity.NEW_STATE and tracker.ints[rarity.OPEN] == 1:
+        if was_open != 1:
+            floats[ALARMS_LEFT] -= 1.0
+        ints[ALARMED] = uid
+    elif tracker.ints[rarity.OPEN] != 1:
+        ints[ALARMED] = NONE
+    return written
+
+
+@kernel
+def jump(chains, watch, uid):
+    """Return by how many standard deviations the level moved since the last announced change; nan at the first one."""
+    i = beliefs.heaviest_chain(chains, uid)
+    k = chains.state[i]
+    level, sd = chains.prepared[i, k, states.LEVEL], math.sqrt(chains.prepared[i, k, states.ENTRY_V])
+    before = watch.floats[JUMP_FROM]
+    watch.floats[JUMP_FROM] = level
+    return abs(level - before) / sd
