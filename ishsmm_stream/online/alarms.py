@@ -144,7 +144,9 @@ IDLE, OPEN, SETTLING = 0, 1, 2  # STATUS: no alarm is followed; raised; confirme
 # Columns of the event buffer.
 KIND, AT, E_ALARM, E_INDEX, E_PROBABILITY, E_LOW, E_HIGH, E_STATE, E_BEFORE, E_PERIOD, E_REASONS, E_CHANGE = range(12)
 EVENT_NUMBERS = 12
-MOST_EVENTS = 6  # one observation: confirm a change and announce another, or relocate and confirm; enter a state; spike; alarm
+MOST_EVENTS = (
+    6  # one observation: confirm a change and announce another, or relocate and confirm; enter a state; spike; alarm
+)
 
 
 class AlarmState(NamedTuple):

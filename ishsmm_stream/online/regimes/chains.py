@@ -36,7 +36,9 @@ class Chains(NamedTuple):
 
     seed: np.ndarray  # (2,)
     clock: np.ndarray  # (2,) readings seen, missing readings since the last one
-    amounts: np.ndarray  # (8,) ln evidence, mass dropped, the last reading dequantised and as read, see ``_dequantised``
+    amounts: (
+        np.ndarray
+    )  # (8,) ln evidence, mass dropped, the last reading dequantised and as read, see ``_dequantised``
     # A chain
     weight: np.ndarray  # (N,)
     phi_at: np.ndarray  # (N,) index of the autocorrelation

@@ -103,7 +103,9 @@ def merge_current(chains, i, t, work):
         old, young = (k, s) if chains.life[i, k, FIRST_SEEN] <= chains.life[i, s, FIRST_SEEN] else (s, k)
         _together(chains, i, old, young, work)
         factor = (
-            states.log_marginal(work, phi, noise, spread) - own - states.log_marginal(chains.sums[i, k], phi, noise, spread)
+            states.log_marginal(work, phi, noise, spread)
+            - own
+            - states.log_marginal(chains.sums[i, k], phi, noise, spread)
         )
         if factor > most:
             best, most = k, factor

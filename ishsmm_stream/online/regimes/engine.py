@@ -229,7 +229,13 @@ class RegimesEngine:
         since, _ = beliefs.heaviest(starts, masses, len(starts))
         own = self._known(i, k)
         return StateEstimate(
-            uid, int(since), min(probability, 1.0), {"mean": own.mean, "sd": own.sd}, own.visits, own.readings, own.dwell
+            uid,
+            int(since),
+            min(probability, 1.0),
+            {"mean": own.mean, "sd": own.sd},
+            own.visits,
+            own.readings,
+            own.dwell,
         )
 
     def _known(self, i: int, k: int) -> KnownState:
@@ -316,9 +322,7 @@ class RegimesEngine:
         saved.unpack(arrays, self.chains)
 
 
-_VALID_FLOATS = columns(
-    [0.0, -np.inf, -np.inf, -np.inf], [100.0, np.inf, np.inf, np.inf], nan=[news.JUMP_FROM]
-)
+_VALID_FLOATS = columns([0.0, -np.inf, -np.inf, -np.inf], [100.0, np.inf, np.inf, np.inf], nan=[news.JUMP_FROM])
 
 
 def state_bytes(chains: int, lag: int) -> int:

@@ -126,7 +126,9 @@ def _announce_entry(chains, i, watch, uid, mass, t, is_learning, events, written
 
 
 @kernel
-def follow(chains, watch, policy, tracker, rows, row, t, max_states, found, masses, change, index, period, events, written):
+def follow(
+    chains, watch, policy, tracker, rows, row, t, max_states, found, masses, change, index, period, events, written
+):
     """Announce entries and spikes after reading ``t``, and raise alarms. Returns how many rows of ``events`` are filled.
 
     ``change``, ``index`` and ``period``: see ``episodes.follow``.
@@ -162,7 +164,9 @@ def follow(chains, watch, policy, tracker, rows, row, t, max_states, found, mass
         if is_record and not is_quiet:
             if beliefs.outlier_mass(chains) > _SPIKE and ints[TOLD_AT] != t - 1:
                 ints[TOLD_AT] = t
-                written = _event(events, written, alarms.SPIKE, t, uid, t, beliefs.outlier_mass(chains), 0.0, rarity.SPIKE)
+                written = _event(
+                    events, written, alarms.SPIKE, t, uid, t, beliefs.outlier_mass(chains), 0.0, rarity.SPIKE
+                )
     if is_quiet:
         news = 0
     was_open = tracker.ints[rarity.OPEN]

@@ -18,8 +18,6 @@ from ishsmm_stream.online.regimes.chains import (
     LAST_SEEN,
     LIFE,
     READINGS,
-    REPEATS,
-    STEP,
     TIME,
     VISITS,
     Chains,
@@ -66,7 +64,9 @@ def pack(chains: Chains) -> dict[str, np.ndarray]:
         "dwells": chains.dwells[rows, slots],
         "tables": chains.tables[rows, slots],
         "leavings": chains.leavings[rows, slots],
-        "moves": np.concatenate([np.empty(0), *(chains.moves[i, : chains.count[i], : chains.count[i]].ravel() for i in live)]),
+        "moves": np.concatenate(
+            [np.empty(0), *(chains.moves[i, : chains.count[i], : chains.count[i]].ravel() for i in live)]
+        ),
         # what was a moment ago is mostly what is now
         "recent": (time - chains.recent_uid[live][:, (time - 1 - np.arange(min(recent, time))) % recent]),
     }
