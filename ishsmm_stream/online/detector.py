@@ -510,6 +510,16 @@ class OnlineDetector:
 
     @property
     @alone
+    def recent_states(self) -> np.ndarray:
+        """The id of the most probable state at each reading within the lag, oldest first; the last one is the newest.
+
+        Empty unless ``model="recurring"``.
+        """
+        engine = self._engine_now()
+        return engine.recent_states() if isinstance(engine, RegimesEngine) else np.zeros(0, dtype=np.int64)
+
+    @property
+    @alone
     def novelty(self) -> float | None:
         """P(the current state is new): it was first entered less than 20 readings ago.
 

@@ -119,6 +119,16 @@ def current_uids(chains: Chains) -> np.ndarray:
     return chains.uid[np.arange(len(chains.weight)), chains.state]
 
 
+def path(chains: Chains, times: np.ndarray) -> np.ndarray:
+    """Return the name of most weight at each of ``times``, which lie in the recent past; the smaller if two are equal."""
+    uids = chains.recent_uid[live(chains)][:, times % chains.recent_uid.shape[1]]
+    weight = chains.weight[live(chains)]
+    same = uids[:, np.newaxis, :] == uids[np.newaxis, :, :]
+    masses = np.einsum("i,ijt->jt", weight, same)
+    is_best = masses >= masses.max(axis=0) - 1e-12
+    return np.where(is_best, uids, np.iinfo(np.int64).max).min(axis=0)
+
+
 def next_states(chains: Chains) -> list[NextState]:
     """Return what may come after the current visit, most probable first."""
     mass: dict[int | None, float] = {}

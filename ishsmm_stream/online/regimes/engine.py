@@ -259,6 +259,10 @@ class RegimesEngine:
             dwell=dwell,
         )
 
+    def recent_states(self) -> np.ndarray:
+        """Return the id of the most probable state at each reading within the lag, oldest first."""
+        return beliefs.path(self.chains, self._times()) if self.has_begun else np.zeros(0, dtype=np.int64)
+
     def states(self) -> list[KnownState]:
         """Return the states of the heaviest chain, oldest first."""
         if not self.has_begun:

@@ -1,0 +1,247 @@
+"""States that return: labels, new states, evidence and cost of model="recurring".
+
+    python benchmarks/recurring.py [--data FOLDER] [--seeds N] [--only SECTION ...]
+
+Sections: switching (labels and new states on streams that switch between modes), paper (the streams of the paper's
+model), none (streams without states: every novelty is false), dwell (visits that last too long); with data, in the
+layout of real.py: nab (labelled faults), evidence (against "auto", and novelties), cost.
+"""
+
+from __future__ import annotations
+
+import argparse
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import nab
+import numpy as np
+import recordings
+import switching
+
+import ishsmm_stream as hs
+from ishsmm_stream.experiments.labels import adjusted_mutual_information
+
+NEW = 0.5
+LATE = 20  # readings after which the published label is revised
+COLD = 500  # readings of the cold start, in which novelty is None
+
+
+class Run:
+    """What a detector said of a stream, reading by reading."""
+
+    def __init__(self, values: np.ndarray, model: str = "recurring") -> None:
+        detector = hs.OnlineDetector(model)
+        n = len(values)
+        self.at_once, self.late, self.novelty = np.zeros(n, dtype=int), np.zeros(n, dtype=int), np.zeros(n)
+        self.events: list[hs.Event] = []
+        for t, value in enumerate(values):
+            self.events += detector.update(value)
+            recent = detector.recent_states
+            if len(recent):
+                self.at_once[t] = recent[-1]
+            if len(recent) > LATE:
+                self.late[t - LATE] = recent[-1 - LATE]
+            self.novelty[t] = detector.novelty or 0.0
+        self.late[-LATE:] = self.at_once[-LATE:]
+        self.detector = detector
+
+    @property
+    def novelties(self) -> np.ndarray:
+        """Readings at which P(new) rose above NEW."""
+        above = np.concatenate([[False], self.novelty > NEW])
+        return np.flatnonzero(above[1:] & ~above[:-1])
+
+
+def agreement(found: np.ndarray, truth: np.ndarray) -> float:
+    return adjusted_mutual_information(found, truth)
+
+
+SETTINGS = {
+    "phi .5": {}, "phi .8": {"phi": 0.8}, "separation 3": {"separation": 3.0}, "drift 2": {"drift": 2.0},
+}  # fmt: skip
+
+
+def switching_streams(seeds: range) -> None:
+    print("switching: AMI at once / late; new mode found within 20; false novelties per 10,000; states found / true")
+    for name, options in SETTINGS.items():
+        scores, found, false, counts, true = [], 0, [], [], []
+        for seed in seeds:
+            stream = switching.switching(seed, **options)
+            run = Run(stream.values)
+            scores.append([agreement(run.at_once, stream.modes), agreement(run.late, stream.modes)])
+            new = run.novelties
+            found += bool(((new >= stream.new_from) & (new < stream.new_from + 20)).any())
+            first = np.array([np.flatnonzero(stream.modes == mode)[0] for mode in np.unique(stream.modes)])
+            is_true = ((new[:, None] >= first) & (new[:, None] < first + 60)).any(axis=1)
+            false.append((~is_true).sum() / len(stream.values) * 1e4)
+            counts.append(len(run.detector.states))
+            true.append(len(first))
+        at_once, late = np.mean(scores, axis=0)
+        low = np.min(scores, axis=0)
+        print(
+            f"  {name:14} {at_once:.3f} / {late:.3f} (worst {low[0]:.2f} / {low[1]:.2f})   {found} of {len(seeds)}   "
+            f"{np.mean(false):.2f}   {np.mean(counts):.1f} / {np.mean(true):.1f}",
+            flush=True,
+        )
+
+
+PAPER = {
+    "paper": ((-6.0, -2.0, 2.0, 6.0), (10, 20, 3, 7)),
+    "close": ((-2.0, -0.5, 0.8, 2.0), (40, 80, 30, 60)),
+}
+
+
+def paper_streams(seeds: range) -> None:
+    print("paper: AMI at once / late; states found")
+    for name, (means, rates) in PAPER.items():
+        scores, counts = [], []
+        for seed in seeds:
+            values, modes = paper_stream(means, rates, seed)
+            run = Run(values)
+            scores.append([agreement(run.at_once, modes), agreement(run.late, modes)])
+            counts.append(len(run.detector.states))
+        at_once, late = np.mean(scores, axis=0)
+        print(f"  {name:14} {at_once:.3f} / {late:.3f}   {counts}", flush=True)
+
+
+def paper_stream(means, rates, seed: int, length: int = 5000, sd: float = 0.5) -> tuple[np.ndarray, np.ndarray]:
+    """Return readings and states of the paper's model with given means and Poisson rates."""
+    rng = np.random.default_rng([seed, 22])
+    rows = rng.dirichlet(np.ones(len(means)), len(means))
+    np.fill_diagonal(rows, 0.0)
+    modes = np.empty(length, dtype=int)
+    t, mode = 0, int(rng.integers(len(means)))
+    while t < length:
+        dwell = 1 + int(rng.poisson(rates[mode]))
+        modes[t : t + dwell] = mode
+        t += dwell
+        mode = int(rng.choice(len(means), p=rows[mode] / rows[mode].sum()))
+    return np.array(means)[modes] + sd * rng.standard_normal(length), modes
+
+
+def no_states(seeds: range) -> None:
+    print("none: novelties per 10,000 (alarms by new states); states")
+    for kind in switching.WITHOUT_MODES:
+        new, alarms, counts = 0, 0, []
+        for seed in seeds:
+            run = Run(switching.without_modes(kind, seed))
+            new += len(run.novelties)
+            alarms += sum(e.kind == "alarm" and "new_state" in e.reasons for e in run.events)
+            counts.append(len(run.detector.states))
+        scale = 1e4 / (len(seeds) * switching.LENGTH)
+        print(f"  {kind:14} {new * scale:.2f} ({alarms * scale:.2f})   {counts}", flush=True)
+
+
+def dwell(seeds: range) -> None:
+    """Append to each stream a visit of twice the longest dwell of its state."""
+    print("dwell: visit of twice the longest found; other unusual dwells per 10,000")
+    found, false, readings = 0, 0, 0
+    for seed in seeds:
+        stream = switching.switching(seed, separation=6.0)
+        values, begin, end = with_long_visit(stream, seed)
+        run = Run(values)
+        at = np.array([e.at for e in run.events if e.kind == "alarm" and "unusual_dwell" in e.reasons])
+        hit = bool(((at >= begin) & (at < end + 30)).any()) if len(at) else False
+        found += hit
+        false += int((at < begin).sum()) if len(at) else 0
+        readings += begin
+    print(f"  {found} of {len(seeds)}; {false / readings * 1e4:.2f}", flush=True)
+
+
+def with_long_visit(stream: switching.Switching, seed: int) -> tuple[np.ndarray, int, int]:
+    rng = np.random.default_rng([seed, 23])
+    modes, values = stream.modes, stream.values
+    ends = np.flatnonzero(np.diff(modes)) + 1
+    starts = np.concatenate([[0], ends])
+    lengths = np.diff(np.concatenate([starts, [len(modes)]]))
+    mode = int(modes[starts[np.bincount(modes[starts]).argmax() == modes[starts]][0]])
+    longest = int(lengths[modes[starts] == mode].max())
+    level = np.median(values[modes == mode])
+    begin = int(starts[modes[starts] != mode][-1])  # cut the stream before another mode's last visit is over
+    begin = min(begin + 30, len(modes))
+    extra = np.empty(2 * longest)
+    last = rng.normal()
+    for t in range(len(extra)):
+        last = 0.5 * last + np.sqrt(0.75) * rng.normal()
+        extra[t] = level + last
+    return np.concatenate([values[:begin], extra]), begin, begin + len(extra)
+
+
+def nab_files(data: Path, _: range) -> None:
+    hits, false, rows, windows = {}, {}, 0, 0
+    for file in nab.load(data / "nab"):
+        run = Run(file.values)
+        kinds = {
+            "P(new) > .5": [int(at) for at in run.novelties],
+            "new-state alarms": [e.at for e in run.events if e.kind == "alarm" and "new_state" in e.reasons],
+            "spikes": [e.at for e in run.events if e.kind == "spike"],
+            "all alarms": [e.at for e in run.events if e.kind == "alarm"],
+        }
+        kinds["new state or spike"] = kinds["new-state alarms"] + kinds["spikes"]
+        windows += len(file.scored_windows)
+        rows += len(file.values) - file.probation
+        for kind, at in kinds.items():
+            tally = nab.tally(file, at)
+            hits[kind] = hits.get(kind, 0) + tally.hits
+            false[kind] = false.get(kind, 0) + tally.false_alarms
+    print(f"nab: hits of {windows}; false per 1,000")
+    for kind in hits:
+        print(f"  {kind:20} {hits[kind]}; {false[kind] / rows * 1000:.3f}", flush=True)
+
+
+def evidence(data: Path, _: range) -> None:
+    print("evidence: nats per reading against auto; novelties per 1,000; states; us per reading; snapshot KB")
+    better, gains, costs = 0, [], []
+    series = recordings.load(data)
+    for one in series:
+        took, ours = {}, {}
+        for model in ("auto", "recurring"):
+            detector = hs.OnlineDetector(model)
+            begin = time.perf_counter()
+            detector.update_many(one.values)
+            took[model] = (time.perf_counter() - begin) / len(one.values) * 1e6
+            ours[model] = detector
+        known = int((~np.isnan(one.values)).sum())
+        gain = (ours["recurring"].log_evidence - ours["auto"].log_evidence) / known
+        run = Run(one.values)
+        better += gain > 0
+        gains.append(gain)
+        costs.append(took["recurring"])
+        print(
+            f"  {one.name[:44]:44} {gain:+.3f}   {len(run.novelties) / len(one.values) * 1e3:6.2f}   "
+            f"{len(run.detector.states):3}   {took['auto']:.1f} {took['recurring']:.1f}   "
+            f"{len(ours['recurring'].snapshot()) / 1024:.1f}",
+            flush=True,
+        )
+    print(
+        f"  better on {better} of {len(series)}, median {np.median(gains):+.3f}; "
+        f"cost median {np.median(costs):.1f} mean {np.mean(costs):.1f} us"
+    )
+
+
+SECTIONS: dict[str, Callable] = {
+    "switching": switching_streams, "paper": paper_streams, "none": no_states, "dwell": dwell,
+}  # fmt: skip
+WITH_DATA: dict[str, Callable] = {"nab": nab_files, "evidence": evidence}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--data", type=Path, help="folder of recordings")
+    parser.add_argument("--seeds", type=int, default=8)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--only", nargs="+", choices=[*SECTIONS, *WITH_DATA])
+    options = parser.parse_args()
+    seeds = range(options.first, options.first + options.seeds)
+    for name in options.only or [*SECTIONS, *(WITH_DATA if options.data else [])]:
+        begin = time.perf_counter()
+        if name in SECTIONS:
+            SECTIONS[name](seeds)
+        else:
+            WITH_DATA[name](options.data, seeds)
+        print(f"({name}: {time.perf_counter() - begin:.1f} s)\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
