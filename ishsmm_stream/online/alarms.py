@@ -22,8 +22,8 @@ from ishsmm_stream.online.results import Event
 from ishsmm_stream.online.validation import FLOAT, WHOLE, Field, check, require
 
 RAISED, RELOCATED, CONFIRMED, RETRACTED = 0, 1, 2, 3
-ALARM, CLEARED, ENTERED, SPIKE = 4, 5, 6, 7  # of alarms, see ``episodes``, and of states, see ``regimes``
-KINDS = ("raised", "relocated", "confirmed", "retracted", "alarm", "cleared", "entered", "spike")
+ALARM, CLEARED, ENTERED, NEW_STATE, SPIKE = 4, 5, 6, 7, 8  # of alarms, see ``episodes``, and of states, see ``regimes``
+KINDS = ("raised", "relocated", "confirmed", "retracted", "alarm", "cleared", "entered", "new_state", "spike")
 
 
 class _Policy(NamedTuple):
@@ -144,9 +144,9 @@ IDLE, OPEN, SETTLING = 0, 1, 2  # STATUS: no alarm is followed; raised; confirme
 # Columns of the event buffer.
 KIND, AT, E_ALARM, E_INDEX, E_PROBABILITY, E_LOW, E_HIGH, E_STATE, E_BEFORE, E_PERIOD, E_REASONS, E_CHANGE = range(12)
 EVENT_NUMBERS = 12
-MOST_EVENTS = (
-    6  # one observation: confirm a change and announce another, or relocate and confirm; enter a state; spike; alarm
-)
+# One observation: confirm a change and announce another, or relocate and confirm; enter a state; meet a new one; spike;
+# and raise or clear an alarm.
+MOST_EVENTS = 7
 
 
 class AlarmState(NamedTuple):

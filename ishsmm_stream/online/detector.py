@@ -27,6 +27,7 @@ from ishsmm_stream.online.regimes import engine as regimes
 from ishsmm_stream.online.regimes.engine import RegimesEngine
 from ishsmm_stream.online.renewal import adaptive
 from ishsmm_stream.online.results import (
+    STATE_NEWS,
     AnnouncedChange,
     ChangePoint,
     Episode,
@@ -325,7 +326,7 @@ class OnlineDetector:
             if self._announced and self._announced[-1].status != "retracted":
                 self._announced[-1] = self._announced[-1]._replace(index=before)  # settled where it was refined to
             self._announced.append(AnnouncedChange(event.alarm, event.index, event.at, "raised"))
-        elif event.kind not in ("entered", "spike"):
+        elif event.kind not in STATE_NEWS:
             status = {"confirmed": "confirmed", "retracted": "retracted"}.get(event.kind)
             latest = self._announced[-1]
             self._announced[-1] = latest._replace(index=event.index, status=status or latest.status)

@@ -46,15 +46,18 @@ class NextState(NamedTuple):
     probability: float
 
 
+STATE_NEWS = ("entered", "new_state", "spike")  # kinds of events that are about states
+
+
 class Event(NamedTuple):
     """Something that observation ``at`` caused: news of a change, of an alarm, or of a state.
 
     Changes and alarms are numbered apart; news of states has the number 0. With ``model="recurring"`` a stream that goes
-    to another state causes "entered", with "new_state" or "new_transition" among its reasons if it is one, and an
-    outlier beyond all earlier readings causes "spike".
+    to another state causes "entered", with "new_state" or "new_transition" among its reasons if it is one. A state unlike
+    all that the stream has been in causes "new_state", and an outlier beyond all earlier readings "spike".
     """
 
-    kind: str  # changes: raised, relocated, confirmed, retracted; alarms: alarm, cleared; states: entered, spike
+    kind: str  # changes: raised, relocated, confirmed, retracted; alarms: alarm, cleared; states: entered, new_state, spike
     at: int
     alarm: int  # the permanent number, from 0, of the change or the alarm
     index: int  # type: ignore[assignment]  # changes: first observation of the new segment, as believed then

@@ -10,7 +10,8 @@ from ishsmm_stream.online.regimes.chains import FIRST_SEEN, READINGS, Chains
 from ishsmm_stream.online.results import NextState
 
 YOUNG = 20  # readings since its first one for which a state is new
-_SEPARATION = 2.0  # stationary standard deviations between a new level and the known ones
+_LEAST_READINGS = 3  # of a state before it counts: one or two readings can be outliers
+_SEPARATION = 2.0  # between a new level and each known one, in units of the stream or of the known state's readings
 
 
 @kernel
@@ -60,10 +61,10 @@ def heaviest_chain(chains, uid):
 def is_new(chains, i, t):
     """Whether chain ``i`` is in a state that it first entered less than ``YOUNG`` readings ago.
 
-    One reading can be an outlier: a state counts from its second one.
+    A state counts from its third reading: fewer can be outliers.
     """
     life = chains.life[i, chains.state[i]]
-    return t - life[FIRST_SEEN] < YOUNG and life[READINGS] >= 2
+    return t - life[FIRST_SEEN] < YOUNG and life[READINGS] >= _LEAST_READINGS
 
 
 @kernel
@@ -74,7 +75,7 @@ def is_apart(chains, i):
     for k in range(chains.count[i]):
         if k != s:
             distance = level - chains.prepared[i, k, states.LEVEL]
-            if distance * distance < _SEPARATION * _SEPARATION * chains.prepared[i, k, states.ENTRY_V]:
+            if distance * distance < _SEPARATION * _SEPARATION * min(chains.prepared[i, k, states.ENTRY_V], 1.0):
                 return False
     return True
 

@@ -24,11 +24,12 @@ LOG_EVIDENCE, DISCARDED, LAST, RAW, STEP, REPEATS, MOVES, LOG_RESOLUTION = range
 ALL_TIME, ALL_EXITS, ALL_TABLES = range(3)
 READINGS, EXITS, VISITS, FIRST_SEEN, LAST_SEEN = range(5)
 LIFE = 5
-DWELL_N, DWELL_SUM, DWELL_SQUARES = range(3)
+DWELL_N, DWELL_SUM, DWELL_LOGS = range(3)
 DWELLS = 3
 CLOCK, AMOUNTS = 2, 8
 
 _FIRST_ROOM = 8  # states that chains have room for at first
+_FIRST_SHAPE = 3  # ``dwells.GEOMETRIC``
 
 
 class Chains(NamedTuple):
@@ -44,11 +45,13 @@ class Chains(NamedTuple):
     phi_at: np.ndarray  # (N,) index of the autocorrelation
     noise_at: np.ndarray  # (N,) index of the noise level
     spread_at: np.ndarray  # (N,) index of the spread of the levels
+    shape_at: np.ndarray  # (N,) index of the shape of dwells
     follows: np.ndarray  # (N,) whether the next reading follows the last one: it was neither missing nor an outlier
     count: np.ndarray  # type: ignore[assignment]  # (N,) states
     state: np.ndarray  # (N,) the current one
     run_start: np.ndarray  # (N,) first reading of the current visit
     totals: np.ndarray  # (N, 3) of its states: time, exits, tables
+    ending: np.ndarray  # (N, 2) since which length of the visit a hazard holds, and the hazard; 0: not known
     visit: np.ndarray  # (N, SUMS) readings of the current visit, as part of its state's sums
     # A chain's states
     uid: np.ndarray  # (N, M) the state's name
@@ -56,7 +59,7 @@ class Chains(NamedTuple):
     origin: np.ndarray  # (N, M)
     prepared: np.ndarray  # (N, M, PREPARED)
     life: np.ndarray  # (N, M, 5) readings in the state, exits, visits, first and last reading
-    dwells: np.ndarray  # (N, M, 3) complete visits: their number, sums of the logarithm of their length and its square
+    dwells: np.ndarray  # (N, M, 3) complete visits: their number, sums of their length and of its logarithm
     tables: np.ndarray  # (N, M) how often it was chosen by the law above the rows
     leavings: np.ndarray  # (N, M) transitions out of it,
     moves: np.ndarray  # (N, M, M) and where they went
@@ -74,11 +77,13 @@ def make_chains(size: int, lag: int, seed: int, room: int = _FIRST_ROOM) -> Chai
         phi_at=np.full(size, states.FIRST_PHI),
         noise_at=np.full(size, states.FIRST_NOISE),
         spread_at=np.full(size, states.FIRST_SPREAD),
+        shape_at=np.full(size, _FIRST_SHAPE),
         follows=np.zeros(size, dtype=np.bool_),
         count=np.zeros(size, dtype=np.int64),
         state=np.zeros(size, dtype=np.int64),
         run_start=np.zeros(size, dtype=np.int64),
         totals=np.zeros((size, 3)),
+        ending=np.zeros((size, 2)),
         visit=np.zeros((size, SUMS)),
         uid=np.zeros((size, room), dtype=np.int64),
         sums=np.zeros((size, room, SUMS)),
@@ -136,11 +141,13 @@ def copy_chain(chains, to, source):
     chains.phi_at[to] = chains.phi_at[source]
     chains.noise_at[to] = chains.noise_at[source]
     chains.spread_at[to] = chains.spread_at[source]
+    chains.shape_at[to] = chains.shape_at[source]
     chains.follows[to] = chains.follows[source]
     chains.count[to] = count
     chains.state[to] = chains.state[source]
     chains.run_start[to] = chains.run_start[source]
     assign(chains.totals[to], chains.totals[source])
+    assign(chains.ending[to], chains.ending[source])
     assign(chains.visit[to], chains.visit[source])
     for k in range(count):
         copy_state(chains, to, k, source, k)

@@ -11,7 +11,7 @@ import math
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online.recurring import counter_random
 from ishsmm_stream.online.regimes import chains as arrays
-from ishsmm_stream.online.regimes import states
+from ishsmm_stream.online.regimes import dwells, states
 from ishsmm_stream.online.regimes.chains import (
     ALL_EXITS,
     ALL_TABLES,
@@ -29,8 +29,10 @@ from ishsmm_stream.online.regimes.states import NOISES, PHIS, SPREADS, SUMS
 SHARED = 0  # purpose of random numbers
 _FADING = 2000.0  # readings after which a state that was not seen counts half when one has to go
 _SPLIT_AT = 4.0  # log Bayes factor from which a visit becomes a state of its own
+_FEWEST_VISITS = 20  # complete ones, before dwells can have another shape than the geometric one
 _LONGEST_SPLIT = 64  # readings
 _SAME_BIRTH = 3  # readings between the births of one state in two chains
+_SHAPE_COUNT = len(dwells.SHAPES)
 _PHI_COUNT, _NOISE_COUNT, _SPREAD_COUNT = len(PHIS), len(NOISES), len(SPREADS)
 
 
@@ -80,6 +82,12 @@ def draw_shared(chains, i, t, stream, scores):
     for at in range(_SPREAD_COUNT):
         scores[at] = _score(chains, i, phi, noise, states.spread_of(at))
     spread_at = _draw(stream, scores, _SPREAD_COUNT)
+    if chains.totals[i, ALL_EXITS] >= _FEWEST_VISITS:
+        mean = dwells.mean_dwell(chains.dwells[i], chains.count[i])
+        for at in range(_SHAPE_COUNT):
+            scores[at] = dwells.log_evidence(chains.dwells[i], chains.count[i], at, mean)
+        chains.shape_at[i] = _draw(stream, scores, _SHAPE_COUNT)
+        chains.ending[i, 0] = 0.0
     if phi_at != chains.phi_at[i] or noise_at != chains.noise_at[i] or spread_at != chains.spread_at[i]:
         chains.phi_at[i], chains.noise_at[i], chains.spread_at[i] = phi_at, noise_at, spread_at
         for k in range(chains.count[i]):
@@ -143,6 +151,7 @@ def _merge(chains, i, s, k, t, work):
         for n in range(SUMS):
             chains.visit[i, n] *= factor
     _merge_moves(chains, i, old, young)
+    chains.ending[i, 0] = 0.0
     old_life, young_life = chains.life[i, old], chains.life[i, young]
     old_life[READINGS] += young_life[READINGS]
     old_life[LAST_SEEN] = max(old_life[LAST_SEEN], young_life[LAST_SEEN])
@@ -265,6 +274,7 @@ def split_current(chains, i, t, limit, rest, work):
         chains.moves[i, before, s] -= 1.0
         chains.moves[i, before, k] += 1.0
     chains.state[i] = k
+    chains.ending[i, 0] = 0.0
     recent = chains.recent_uid[i]
     for past in range(max(start, t - recent.shape[0]), t):
         if recent[past % recent.shape[0]] == old:
@@ -317,6 +327,7 @@ def make_room(chains, i, t):
     chains.totals[i, ALL_TIME] -= chains.life[i, worst, READINGS]
     chains.totals[i, ALL_EXITS] -= chains.life[i, worst, EXITS]
     chains.totals[i, ALL_TABLES] -= chains.tables[i, worst]
+    chains.ending[i, 0] = 0.0
     _drop_slot(chains, i, worst)
 
 

@@ -39,7 +39,6 @@ CHAINS = 20
 MAX_STATES = 32  # of a chain; the one that is missed least makes room
 _SETTLE_EVERY = 16
 _FIRST_ROOM = 8
-_QUANTILE = 1.6448536269514722  # normal deviate of the 95 % quantile
 
 
 class Emission:
@@ -245,9 +244,7 @@ class RegimesEngine:
         life = chains.life[i, k]
         dwell = None
         if chains.dwells[i, k, DWELL_N] >= 1.0:
-            law = dwells.law(chains.dwells[i], chains.count[i], k)
-            low, high = (dwells.quantile(*law, score) for score in (-_QUANTILE, _QUANTILE))
-            dwell = (low, math.exp(min(law[0], 700.0)), high)
+            dwell = dwells.quantiles(chains, i, k, (0.05, 0.5, 0.95))
         return KnownState(
             id=int(chains.uid[i, k]),
             mean=float(chains.origin[i, k] + level),

@@ -25,8 +25,8 @@ from ishsmm_stream.online.regimes.chains import (
     ALL_EXITS,
     ALL_TIME,
     DISCARDED,
+    DWELL_LOGS,
     DWELL_N,
-    DWELL_SQUARES,
     DWELL_SUM,
     EXITS,
     FIRST_SEEN,
@@ -45,6 +45,7 @@ from ishsmm_stream.online.regimes.chains import (
     refresh,
     shared,
 )
+from ishsmm_stream.online.regimes.dwells import SHAPES
 from ishsmm_stream.online.regimes.states import NOISES, PHIS, SUMS
 
 _NEGLIGIBLE = 1e-5
@@ -100,7 +101,7 @@ def make_scratch(size: int, room: int) -> Scratch:
         kept=np.empty(size),
         slot=np.empty(size, dtype=np.int64),
         is_continued=np.empty(size, dtype=np.bool_),
-        scores=np.empty(max(len(PHIS), len(NOISES))),
+        scores=np.empty(max(len(PHIS), len(NOISES), len(SHAPES))),
         sums=np.empty(SUMS),
         rest=np.empty(SUMS),
         stream=counter_random.make_stream(),
@@ -173,11 +174,12 @@ def _leave(chains, i, t):
     s = chains.state[i]
     chains.life[i, s, EXITS] += 1
     chains.totals[i, ALL_EXITS] += 1.0
-    log_dwell = math.log(t - chains.run_start[i])
+    length = t - chains.run_start[i]
     dwells = chains.dwells[i, s]
     dwells[DWELL_N] += 1.0
-    dwells[DWELL_SUM] += log_dwell
-    dwells[DWELL_SQUARES] += log_dwell * log_dwell
+    dwells[DWELL_SUM] += length
+    dwells[DWELL_LOGS] += math.log(length)
+    chains.ending[i, 0] = 0.0
 
 
 @kernel

@@ -1,9 +1,9 @@
 """News about states: which one was entered, whether it is new, whether a visit is unusually long or short.
 
-An entry is announced when the state's probability reaches ``_ENTERED``. A new state raises an alarm when P(new) exceeds
-the policy's ``new_state`` and its level is unlike all known ones, and as long as the stream has alarms left: there are
-three at first, and one more for each ``every`` readings. So a sensor that meets new states all the time keeps to its
-budget, and one that seldom does loses nothing. The alarm stays open while the stream is in that state.
+An entry is announced when the state's probability reaches ``_ENTERED``. A new state is announced when P(new) exceeds
+the policy's ``new_state`` and its level is unlike all known ones. It raises an alarm as long as the stream has alarms
+left: there are three at first, and one more for each ``every`` readings. So a sensor that meets new states all the time
+keeps to its budget, and one that seldom does loses nothing. The alarm stays open while the stream is in that state.
 
 A visit is unusual if the state's own law says that such a visit comes so seldom: (readings per visit) / P(as long, or as
 short) readings. Like a change, it raises an alarm when that reaches five times the budget.
@@ -21,8 +21,8 @@ from ishsmm_stream.online import alarms, episodes, rarity
 from ishsmm_stream.online.alarms import write_event
 from ishsmm_stream.online.regimes import beliefs, dwells, states
 from ishsmm_stream.online.regimes.chains import (
+    DWELL_LOGS,
     DWELL_N,
-    DWELL_SQUARES,
     DWELL_SUM,
     FIRST_SEEN,
     READINGS,
@@ -30,26 +30,29 @@ from ishsmm_stream.online.regimes.chains import (
 )
 
 # Entries of Watch.ints and Watch.floats.
-STATE, SINCE, ALARMED, DWELL_TOLD, TOLD_AT = range(5)
+STATE, SINCE, ALARMED, DWELL_TOLD, SPIKE_AT, NEWEST = range(6)
 ALARMS_LEFT, JUMP_FROM, HIGHEST, LOWEST = range(4)
 NONE = -1
 
 _ENTERED = 0.9
 _MOST_ALARMS = 3.0
-_DWELL_SHARE = 0.2  # of an unusual visit's return period counts against the budget
+_DWELL_SHARE = 0.1  # of the budget is for unusual visits
+_LOOKS = 16  # at a visit while it doubles in length, to save time
 _SPIKE = 0.5  # P(outlier) of a reading beyond all earlier ones that is reported
+_MARGIN = 0.05  # how far beyond them, as a share of their range
 
 
 class Watch(NamedTuple):
     """What has been announced."""
 
-    ints: np.ndarray  # (5,) state, start of its visit, the state that raised an alarm, whose visit was called long
+    ints: np.ndarray  # (6,) state, start of its visit, the state that raised an alarm, the one whose visit was called
+    # long, reading of the last spike, the newest state that was announced as new
     floats: np.ndarray  # (4,) alarms that are left, level at the last change, largest and smallest reading
 
 
 def make_watch() -> Watch:
     """Return a watch that has announced nothing."""
-    return Watch(np.array([NONE, 0, NONE, NONE, NONE]), np.array([_MOST_ALARMS, np.nan, -np.inf, np.inf]))
+    return Watch(np.array([NONE, 0, NONE, NONE, NONE, NONE]), np.array([_MOST_ALARMS, np.nan, -np.inf, np.inf]))
 
 
 @kernel
@@ -64,35 +67,65 @@ def novelty(chains, t, apart):
 
 
 @kernel
+def _new_state(chains, newest, t, max_states, threshold):
+    """Return the name of the new state that is to be announced after reading ``t``; -1 if there is none.
+
+    ``newest``: the one that was announced last. States that were born shortly after it are the same in other chains.
+    """
+    if novelty(chains, t, True) <= threshold or beliefs.full_mass(chains, max_states) >= 0.5:
+        return -1
+    best = -1
+    for i in range(chains.weight.shape[0]):
+        if chains.weight[i] > 0.0 and (best < 0 or chains.weight[i] > chains.weight[best]):
+            if beliefs.is_new(chains, i, t) and beliefs.is_apart(chains, i):
+                best = i
+    uid = chains.uid[best, chains.state[best]]
+    return uid if newest == NONE or uid > newest + beliefs.YOUNG else -1
+
+
+@kernel
 def _event(events, written, kind, t, uid, index, probability, period, reasons):
     return write_event(events, written, kind, t, 0, index, probability, index, index, uid, 0, period, reasons, -1)
 
 
 @kernel
 def _visit_period(chains, i, k, length, is_long):
-    """Return in how many readings such a visit comes once."""
-    life = chains.life[i, k]
-    share = 2.0 * dwells.tail(chains.dwells[i], chains.count[i], k, length, is_long)
-    return life[READINGS] / max(life[VISITS], 1) / max(share, 1e-12)
+    """Return in how many readings a visit this unusual comes once, to any state."""
+    readings = visits = 0
+    for j in range(chains.count[i]):
+        readings += chains.life[i, j, READINGS]
+        visits += chains.life[i, j, VISITS]
+    share = 2.0 * dwells.tail(chains, i, k, length, is_long)
+    return readings / visits / max(share, 1e-12)
 
 
 @kernel
 def _short_visit(chains, i, uid, length):
-    """Return in how many readings a visit to ``uid`` as short as the last one, of ``length``, comes once; 0 if unknown."""
+    """Return in how many readings a visit as short as the last one, of ``length`` to ``uid``, comes once; 0 if unknown."""
     for k in range(chains.count[i]):
         if chains.uid[i, k] == uid:
-            own, log_length = chains.dwells[i, k], math.log(length)
-            if own[DWELL_N] < dwells.LEAST_VISITS + 1.0:
+            own = chains.dwells[i, k]
+            # judged by the visits before
+            n, total, logs = own[DWELL_N] - 1.0, own[DWELL_SUM] - length, own[DWELL_LOGS] - math.log(length)
+            if n < dwells.LEAST_VISITS or total < n or length * n > total:
                 return 0.0
-            own[DWELL_N] -= 1.0  # judged by the visits before
-            own[DWELL_SUM] -= log_length
-            own[DWELL_SQUARES] -= log_length * log_length
+            kept = own[DWELL_N], own[DWELL_SUM], own[DWELL_LOGS]
+            own[DWELL_N], own[DWELL_SUM], own[DWELL_LOGS] = n, total, logs
             period = _visit_period(chains, i, k, length, False)
-            own[DWELL_N] += 1.0
-            own[DWELL_SUM] += log_length
-            own[DWELL_SQUARES] += log_length * log_length
+            own[DWELL_N], own[DWELL_SUM], own[DWELL_LOGS] = kept
             return period
     return 0.0
+
+
+@kernel
+def _long_visit(chains, i, k, length):
+    """Return in how many readings a visit as long as the current one comes once; 0 if unknown or not looked at now."""
+    own = chains.dwells[i, k]
+    if length % max(length // _LOOKS, 1) != 0:
+        return 0.0
+    if own[DWELL_N] < dwells.LEAST_VISITS or length * own[DWELL_N] < own[DWELL_SUM]:
+        return 0.0
+    return _visit_period(chains, i, k, length, True)
 
 
 @kernel
@@ -148,22 +181,23 @@ def follow(
             if _DWELL_SHARE * short >= tracker.floats[rarity.EVERY]:
                 news, news_period = news | rarity.DWELL, _DWELL_SHARE * short
         elif ints[STATE] == uid and mass >= _ENTERED and ints[DWELL_TOLD] != uid and not is_learning:
-            k = chains.state[i]
-            length = t - ints[SINCE] + 1
-            own = chains.dwells[i, k]
-            if own[DWELL_N] >= dwells.LEAST_VISITS and math.log(length) > own[DWELL_SUM] / own[DWELL_N]:
-                long = _DWELL_SHARE * _visit_period(chains, i, k, length, True)
-                if long >= tracker.floats[rarity.EVERY]:
-                    news, news_period = news | rarity.DWELL, long
-                    ints[DWELL_TOLD] = uid
-        if not is_quiet and floats[ALARMS_LEFT] >= 1.0 and beliefs.full_mass(chains, max_states) < 0.5:
-            if novelty(chains, t, True) > policy.new_state:
+            long = _DWELL_SHARE * _long_visit(chains, i, chains.state[i], t - ints[SINCE] + 1)
+            if long >= tracker.floats[rarity.EVERY]:
+                news, news_period = news | rarity.DWELL, long
+                ints[DWELL_TOLD] = uid
+        newest = -1 if is_quiet else _new_state(chains, ints[NEWEST], t, max_states, policy.new_state)
+        if newest >= 0:
+            ints[NEWEST] = newest
+            probability = novelty(chains, t, True)
+            written = _event(events, written, alarms.NEW_STATE, t, newest, newest, probability, 0.0, rarity.NEW_STATE)
+            if floats[ALARMS_LEFT] >= 1.0:
                 news, news_period = news | rarity.NEW_STATE, max(news_period, tracker.floats[rarity.EVERY])
-        is_record = y > floats[HIGHEST] or y < floats[LOWEST]
+        margin = _MARGIN * (floats[HIGHEST] - floats[LOWEST])
+        is_record = y > floats[HIGHEST] + margin or y < floats[LOWEST] - margin
         floats[HIGHEST], floats[LOWEST] = max(floats[HIGHEST], y), min(floats[LOWEST], y)
         if is_record and not is_quiet:
-            if beliefs.outlier_mass(chains) > _SPIKE and ints[TOLD_AT] != t - 1:
-                ints[TOLD_AT] = t
+            if beliefs.outlier_mass(chains) > _SPIKE and ints[SPIKE_AT] != t - 1:
+                ints[SPIKE_AT] = t
                 written = _event(
                     events, written, alarms.SPIKE, t, uid, t, beliefs.outlier_mass(chains), 0.0, rarity.SPIKE
                 )
@@ -177,7 +211,7 @@ def follow(
     if news & rarity.NEW_STATE and tracker.ints[rarity.OPEN] == 1:
         if was_open != 1:
             floats[ALARMS_LEFT] -= 1.0
-        ints[ALARMED] = uid
+        ints[ALARMED] = ints[NEWEST]
     elif tracker.ints[rarity.OPEN] != 1:
         ints[ALARMED] = NONE
     return written

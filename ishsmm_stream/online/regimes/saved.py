@@ -22,6 +22,7 @@ from ishsmm_stream.online.regimes.chains import (
     VISITS,
     Chains,
 )
+from ishsmm_stream.online.regimes.dwells import SHAPES
 from ishsmm_stream.online.regimes.states import NOISES, PHIS, SPREADS, SUMS
 from ishsmm_stream.online.validation import (
     FLAG,
@@ -35,7 +36,7 @@ from ishsmm_stream.online.validation import (
     require,
 )
 
-_OF_A_CHAIN = ("phi_at", "noise_at", "spread_at", "count", "state")
+_OF_A_CHAIN = ("phi_at", "noise_at", "spread_at", "count", "state", "shape_at")
 _LARGEST = 1e13  # of a standardised reading
 _MOST_SUM = 1e30
 
@@ -88,13 +89,13 @@ def check_packed(arrays: dict[str, np.ndarray], chains: Chains, max_states: int)
     require(arrays["clock"][GAP] <= time, "readings were missing in the time that was seen")
     live = len(arrays["slots"]) if arrays["slots"].ndim == 1 else -1
     require(0 <= live <= size, f"there are at most {size} chains")
-    highs = [len(PHIS) - 1, len(NOISES) - 1, len(SPREADS) - 1, max_states, max_states - 1]
+    highs = [len(PHIS) - 1, len(NOISES) - 1, len(SPREADS) - 1, max_states, max_states - 1, len(SHAPES) - 1]
     check(
         arrays,
         {
             "slots": Field(SHORT, (live,), 0, size - 1),
             "weight": Field(FLOAT, (live,), 1e-300, 1.0 + 1e-6),
-            "of_a_chain": Field(SHORT, (live, len(_OF_A_CHAIN)), columns=columns([0, 0, 0, 1, 0], highs)),
+            "of_a_chain": Field(SHORT, (live, len(_OF_A_CHAIN)), columns=columns([0, 0, 0, 1, 0, 0], highs)),
             "follows": Field(FLAG, (live,)),
             "run_start": Field(WHOLE, (live,), 0, max(time - 1, 0)),
             "totals": Field(FLOAT, (live, 3), 0.0, LARGEST_COUNT),

@@ -1,6 +1,7 @@
 """Where a chain goes from a state: hazards and rows of transitions, integrated out.
 
-A visit ends with a hazard that is shrunk towards that of all states together. The next state follows a hierarchical
+If dwells are geometric, a visit ends with a hazard that is shrunk towards that of all states together; else with the
+hazard of the law of dwells. The next state follows a hierarchical
 Dirichlet process without self-transitions. Its tables, which say how often a state was chosen by the law above the
 rows, are kept by their expectation.
 """
@@ -8,17 +9,32 @@ rows, are kept by their expectation.
 from __future__ import annotations
 
 from ishsmm_stream._jit import kernel
-from ishsmm_stream.online.regimes.chains import ALL_EXITS, ALL_TABLES, ALL_TIME, EXITS, READINGS
+from ishsmm_stream.online.regimes import dwells
+from ishsmm_stream.online.regimes.chains import ALL_EXITS, ALL_TABLES, ALL_TIME, EXITS, READINGS, TIME
 
 ALPHA, GAMMA = 4.0, 1.0  # concentration of the rows, and of the law above them
 _EXITS, _TIME = 1.0, 20.0  # prior of the hazard of all states
 _SHRINKAGE = 10.0  # readings of a state that the hazard of all states is worth
+_SMALLEST, _LARGEST_HAZARD = 1e-6, 0.95  # of hazards by the law of dwells
 _LARGEST = 0.5  # of hazards, and of the probability of a new state
+
+
+@kernel
+def _dwell_hazard(chains, i, elapsed):
+    """P(the visit ends) by the law of dwells. It is held for a sixteenth of the length, to save time."""
+    since = max(elapsed - elapsed % max(elapsed // 16, 1), 1)
+    if chains.ending[i, 0] != since:
+        chains.ending[i, 0] = since
+        chains.ending[i, 1] = min(max(dwells.hazard(chains, i, chains.state[i], since), _SMALLEST), _LARGEST_HAZARD)
+    return chains.ending[i, 1]
 
 
 @kernel
 def hazard(chains, i, gap):
     """P(the visit ends before the next reading), after ``gap`` missing readings."""
+    if chains.shape_at[i] != dwells.GEOMETRIC:
+        h = _dwell_hazard(chains, i, chains.clock[TIME] - gap - chains.run_start[i])
+        return 1.0 - (1.0 - h) ** (gap + 1) if gap > 0 else h
     overall = (_EXITS + chains.totals[i, ALL_EXITS]) / (_TIME + chains.totals[i, ALL_TIME])
     life = chains.life[i, chains.state[i]]
     h = min(_LARGEST, (_SHRINKAGE * overall + life[EXITS]) / (_SHRINKAGE + life[READINGS]))
