@@ -24,7 +24,6 @@ from ishsmm_stream.experiments.labels import adjusted_mutual_information
 
 NEW = 0.5
 LATE = 20  # readings after which the published label is revised
-COLD = 500  # readings of the cold start, in which novelty is None
 
 
 class Run:

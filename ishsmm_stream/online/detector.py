@@ -524,7 +524,7 @@ class OnlineDetector:
     def novelty(self) -> float | None:
         """P(the current state is new): it was first entered less than 20 readings ago.
 
-        None during the first 500 readings, while the dictionary of 32 states is full, and for other models.
+        None during the first 300 readings, while the dictionary of 32 states is full, and for other models.
         """
         return self._engine.novelty() if isinstance(self._engine, RegimesEngine) else None
 

@@ -269,7 +269,7 @@ class RegimesEngine:
 
     def novelty(self) -> float | None:
         """Return P(the current state is new); None during the cold start and while the dictionary is full."""
-        if self.tracker.ints[rarity.CLOCK] < rarity.LEARNING:
+        if self.tracker.ints[rarity.CLOCK] < news.LEARNING:
             return None
         if beliefs.full_mass(self.chains, MAX_STATES) >= 0.5:
             return None

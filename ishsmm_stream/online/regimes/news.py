@@ -34,6 +34,7 @@ STATE, SINCE, ALARMED, DWELL_TOLD, SPIKE_AT, NEWEST = range(6)
 ALARMS_LEFT, JUMP_FROM, HIGHEST, LOWEST = range(4)
 NONE = -1
 
+LEARNING = 300  # readings of the cold start, in which every state is new
 _ENTERED = 0.9
 _MOST_ALARMS = 3.0
 _DWELL_SHARE = 0.1  # of the budget is for unusual visits
@@ -168,7 +169,7 @@ def follow(
     """
     ints, floats = watch.ints, watch.floats
     y = rows[row, 0]
-    is_learning = tracker.ints[rarity.CLOCK] < rarity.LEARNING
+    is_learning = tracker.ints[rarity.CLOCK] < LEARNING
     is_quiet = is_learning or policy.threshold > 1.0
     count = beliefs.gather(chains.recent_uid[:, t % chains.recent_uid.shape[1]], chains.weight, found, masses)
     uid, mass = beliefs.heaviest(found, masses, count)
