@@ -30,10 +30,10 @@ SUMS = 9
 LEVEL, SHAPE, STAY_V, ENTRY_V, FACTOR, FAR = range(6)
 PREPARED = 6
 
-PHIS = np.array([0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98])
+PHIS = np.array([-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98])
 NOISES = 4.0 ** np.arange(3, -8, -1)
 SPREADS = 10.0 * 4.0 ** np.arange(6)
-FIRST_PHI, FIRST_NOISE, FIRST_SPREAD = 3, 4, 0  # where chains begin on the grids: phi = .6, v = .25, V = 10
+FIRST_PHI, FIRST_NOISE, FIRST_SPREAD = 5, 4, 0  # where chains begin: phi = .6, v = .25, V = 10
 A0 = 1.5
 OUTLIERS = 0.01  # share of readings that belong to no state
 _WIDTH = 10.0  # of the outliers' Cauchy law, in standard deviations
