@@ -1,8 +1,8 @@
 """Streams that switch between modes, and streams that have none.
 
 A mode holds its level for a geometric dwell. Inside a dwell readings are an autoregression of order 1 around the level
-with a standard deviation of 1; half a percent of the readings are spikes. Neighbouring levels lie ``separation`` to twice
-that apart. One more mode appears for the first time after three quarters of the stream.
+with a standard deviation of 1; half a percent of the readings are spikes. Neighbouring levels lie ``separation`` to
+twice that apart. One more mode appears for the first time after three quarters of the stream.
 """
 
 from __future__ import annotations

@@ -33,6 +33,7 @@ from ishsmm_stream.online.results import (
     NextState,
     Rarity,
     StateEstimate,
+    Transition,
 )
 from ishsmm_stream.online.season import SeasonalProfile
 from ishsmm_stream.online.snapshot import SnapshotError
@@ -59,6 +60,7 @@ __all__ = [
     "SnapshotError",
     "StateEstimate",
     "StateLimitError",
+    "Transition",
     "bayesian_hmm",
     "bayesian_hsmm",
     "datasets",

@@ -42,8 +42,8 @@ class AlarmPolicy(_Policy):
     """When alarms are raised, and when changes are announced, confirmed and retracted.
 
     ``every``: the budget of alarms, at most one in this many readings on average (at least 100). ``memory``: readings
-    over which habits fade; a behaviour that has gone on for longer is no longer unusual (at least 1,000). ``new_state``:
-    the probability that the current state is new at which ``model="recurring"`` raises an alarm.
+    over which habits fade; a behaviour that has gone on for longer is no longer unusual (at least 1,000).
+    ``new_state``: ``model="recurring"`` announces a new state when its probability exceeds this.
 
     The other settings are about changes. A change is announced when its probability exceeds ``threshold``, retracted
     when the probability falls below ``retract`` within ``confirm_after`` observations, and lies at least

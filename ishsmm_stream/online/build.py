@@ -46,7 +46,8 @@ def make_engine(detector: OnlineDetector, channels: int) -> Engine:
     if model == RECURRING:
         if channels != 1:
             raise ValueError(
-                f"model='recurring' follows one channel, the values have {channels}: use 'auto', or one detector per channel"
+                f"model='recurring' follows one channel, the values have {channels}: "
+                "use 'auto', or one detector per channel"
             )
         return RegimesEngine(chains=detector.chains, lag=detector.lag, seed=detector.seed)
     if isinstance(model, Model) and not model.is_renewal:

@@ -37,6 +37,7 @@ from ishsmm_stream.online.results import (
     NextState,
     Rarity,
     StateEstimate,
+    Transition,
 )
 
 # Rows that one call of the compiled loop takes: bounds its buffers.
@@ -505,9 +506,18 @@ class OnlineDetector:
         if not isinstance(engine, RegimesEngine):
             return ()
         view = self._preview()
-        return tuple(
-            state._replace(**view._in_units({"mean": state.mean, "sd": state.sd})) for state in engine.states()
-        )
+        found = []
+        for state in engine.states():
+            numbers = view._in_units({"mean": state.mean, "sd": state.sd})
+            found.append(state._replace(mean=numbers["mean"], sd=numbers["sd"]))
+        return tuple(found)
+
+    @property
+    @alone
+    def transitions(self) -> tuple[Transition, ...]:
+        """How often the stream went from one known state to another. Empty unless ``model="recurring"``."""
+        engine = self._engine_now()
+        return tuple(engine.transitions()) if isinstance(engine, RegimesEngine) else ()
 
     @property
     @alone

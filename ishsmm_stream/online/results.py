@@ -10,7 +10,7 @@ from ishsmm_stream.batch.change_points import ChangePoint
 
 __all__ = [
     "Alarm", "AnnouncedChange", "ChangePoint", "Episode", "Event", "Forecast", "KnownState", "NextState", "Rarity",
-    "StateEstimate",
+    "StateEstimate", "Transition",
 ]  # fmt: skip
 
 
@@ -39,6 +39,14 @@ class KnownState(NamedTuple):
     dwell: tuple[float, float, float] | None  # usual length of a visit, as in ``StateEstimate``; None before one ended
 
 
+class Transition(NamedTuple):
+    """How often the stream went from one state to another."""
+
+    before: int
+    after: int
+    count: int  # type: ignore[assignment]
+
+
 class NextState(NamedTuple):
     """A state that may come next."""
 
@@ -52,12 +60,13 @@ STATE_NEWS = ("entered", "new_state", "spike")  # kinds of events that are about
 class Event(NamedTuple):
     """Something that observation ``at`` caused: news of a change, of an alarm, or of a state.
 
-    Changes and alarms are numbered apart; news of states has the number 0. With ``model="recurring"`` a stream that goes
-    to another state causes "entered", with "new_state" or "new_transition" among its reasons if it is one. A state unlike
-    all that the stream has been in causes "new_state", and an outlier beyond all earlier readings "spike".
+    Changes and alarms are numbered apart; news of states has the number 0. With ``model="recurring"`` a stream that
+    goes to another state causes "entered", with "new_state" or "new_transition" among its reasons if it is one. A state
+    unlike all that the stream has been in causes "new_state", and an outlier beyond all earlier readings "spike".
     """
 
-    kind: str  # changes: raised, relocated, confirmed, retracted; alarms: alarm, cleared; states: entered, new_state, spike
+    # changes: raised, relocated, confirmed, retracted; alarms: alarm, cleared; states: entered, new_state, spike
+    kind: str
     at: int
     alarm: int  # the permanent number, from 0, of the change or the alarm
     index: int  # type: ignore[assignment]  # changes: first observation of the new segment, as believed then

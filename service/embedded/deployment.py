@@ -140,7 +140,7 @@ class EmbeddedOperations:
     def sensors(self) -> list[str]:
         """Return the names of all sensors that have a state."""
         found = self._file.reading().execute("SELECT sensor FROM sensors UNION SELECT sensor FROM states ORDER BY 1")
-        return [sensor for (sensor,) in found]
+        return [sensor for (sensor,) in found if not messages.is_dictionary_key(sensor.encode())]
 
     def events_with(self, beginning: str) -> dict[str, str]:
         """Return the sensors of changes and alarms by their ids, of those whose ids begin like this."""

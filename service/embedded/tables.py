@@ -75,8 +75,8 @@ def commit(
     events, states, letters = [], {}, []
     for _, output in cycle.outputs:
         message, value = output.message, output.encoded()
-        if isinstance(message, messages.StateRecord):
-            states[message.sensor] = value
+        if isinstance(message, messages.StateRecord | messages.StateDictionary):
+            states[output.key.decode()] = value
         elif isinstance(message, messages.DeadLetter):
             letters.append((now, message.reason, value))
         elif not isinstance(message, Reading):
@@ -86,6 +86,8 @@ def commit(
     with database.writing() as writing:
         for table in ("sensors", "states", "events"):
             writing.executemany(f"DELETE FROM {table} WHERE sensor = ?", [(sensor,) for _, sensor in cycle.forgotten])
+        dictionaries = [(messages.dictionary_key(sensor).decode(),) for _, sensor in cycle.forgotten]
+        writing.executemany("DELETE FROM states WHERE sensor = ?", dictionaries)
         writing.executemany("INSERT INTO events (committed, sensor, id, status, value) VALUES (?, ?, ?, ?, ?)", events)
         writing.executemany("INSERT OR REPLACE INTO states VALUES (?, ?)", states.items())
         writing.executemany("INSERT INTO dead_letters (committed, reason, value) VALUES (?, ?, ?)", letters)

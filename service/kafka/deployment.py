@@ -142,7 +142,7 @@ class KafkaOperations:
         for topic in (self._settings.topics.changelog, self._settings.topics.states):
             for number in self._partitions(topic):
                 for key, value, _ in self._reader.read(topic, number):
-                    if key is not None:
+                    if key is not None and not messages.is_dictionary_key(key):
                         found[key.decode(errors="replace")] = value is not None
         return sorted(name for name, is_there in found.items() if is_there)
 

@@ -253,6 +253,7 @@ class KafkaLog:
         for number, sensor in cycle.forgotten:  # first, since the sensor may already be back
             for kind in ("changelog", "states"):
                 producer.send(names[kind], sensor.encode(), None, number)
+            producer.send(names["states"], messages.dictionary_key(sensor), None, number)
         for number, output in cycle.outputs:
             producer.send(names[output.kind], output.key, self._encoded(output), number)
         for number, key, value in self._changelog_records(cycle.snapshots):

@@ -11,7 +11,7 @@ import heapq
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily
@@ -21,7 +21,7 @@ from service.sensors.partition import Partition
 from service.sensors.records import Outbound
 from service.settings import Settings
 from service.settings.sinks import STATUSES
-from service.wire.messages import DeadLetter, StateRecord, status_of
+from service.wire.messages import DeadLetter, StateDictionary, StateRecord, status_of
 from service.wire.readings import Reading
 
 log = logging.getLogger(__name__)
@@ -29,6 +29,7 @@ log = logging.getLogger(__name__)
 # Below this nobody is suspicious, and above it a sensor is remembered for so many seconds after its last state record.
 LEAST_SUSPICIOUS = 0.01
 SUSPICIOUS_FOR = 900.0
+MOST_STATES = 10  # of a listed sensor with series of their own
 
 
 @dataclass
@@ -39,6 +40,7 @@ class _Listed:
     is_critical: bool
     events: dict[str, int]  # by status
     state: StateRecord | None = None
+    dictionary: StateDictionary | None = None
 
     @property
     def level(self) -> float | None:
@@ -119,6 +121,9 @@ class SensorSeries(Collector):
                 message = output.message
                 if isinstance(message, StateRecord):
                     self._note_state(message, now)
+                elif isinstance(message, StateDictionary):
+                    if message.sensor in self._listed:
+                        self._listed[message.sensor].dictionary = message
                 elif isinstance(message, Reading | DeadLetter):
                     continue
                 elif (listed := self._listed.get(message.sensor)) is not None:
@@ -178,6 +183,7 @@ def _listed_series(listed: list[tuple[str, _Listed]]) -> Iterable[GaugeMetricFam
         lambda _, one: None if one.state is None else one.state.run_length.median,
     )
     yield gauge("level", "Mean or rate of a listed sensor's state", lambda _, one: one.level)
+    yield from _state_series(labels, rows)
     yield gauge("noise", "Standard deviation of a listed sensor's state", lambda _, one: one.noise)
     yield gauge(
         "silent", "1 while a listed sensor is silent", lambda sensor, one: float(one.partition.is_silent(sensor))
@@ -187,6 +193,24 @@ def _listed_series(listed: list[tuple[str, _Listed]]) -> Iterable[GaugeMetricFam
         "Time of a listed sensor's newest reading",
         lambda sensor, one: (one.partition.last_seen(sensor) or 0) / 1e6,
     )
+
+
+def _state_series(
+    labels: tuple[str, ...], rows: Sequence[tuple[tuple[str, ...], _Listed]]
+) -> Iterable[GaugeMetricFamily]:
+    """Yield the readings in each state and the visits to it; the states beyond ``MOST_STATES`` are one series."""
+    readings, visits = [], []
+    for names, one in rows:
+        known = [] if one.dictionary is None else sorted(one.dictionary.states, key=lambda state: -state.readings)
+        for state in known[:MOST_STATES]:
+            readings.append(((*names, str(state.id)), float(state.readings)))
+            visits.append(((*names, str(state.id)), float(state.visits)))
+        if known[MOST_STATES:]:
+            readings.append(((*names, "other"), float(sum(state.readings for state in known[MOST_STATES:]))))
+            visits.append(((*names, "other"), float(sum(state.visits for state in known[MOST_STATES:]))))
+    labels = (*labels, "state")
+    yield _gauge("sensor_state_readings", "Readings of a listed sensor in each known state", labels, readings)
+    yield _gauge("sensor_state_visits", "Visits of a listed sensor to each known state", labels, visits)
 
 
 def _gauge(

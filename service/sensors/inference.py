@@ -99,6 +99,8 @@ class PendingInference:
             self.published.events.extend(self.track.messages_about(events))
         if events or closes:
             self.published.states.append(self.track.state_record(is_learning=self._at <= rows.learned))
+        if closes and (dictionary := self.track.new_dictionary()) is not None:
+            self.published.states.append(dictionary)
 
 
 class Inference:

@@ -389,7 +389,11 @@ class Partition:
             self._observed[rule] += read * track.interval_s  # type: ignore[assignment]
             self._raised[rule] += sum(messages.status_of(event) == "raised" for event in events)
             outputs += [Outbound("events", key, event) for event in events]
-            outputs += [Outbound("states", key, state) for state in states]
+            for state in states:
+                is_dictionary = isinstance(state, messages.StateDictionary)
+                outputs.append(
+                    Outbound("states", messages.dictionary_key(track.sensor) if is_dictionary else key, state)
+                )
 
     # Tracks in memory
 

@@ -11,10 +11,11 @@ import math
 import zlib
 from collections.abc import Sequence
 from functools import lru_cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
+from msgspec import UNSET
 
 import ishsmm_stream as hs
 from service.sensors.arrival import judge
@@ -22,8 +23,9 @@ from service.sensors.history import History, Previous, remembers
 from service.sensors.recent import downsample
 from service.sensors.reordering import ReorderBuffer
 from service.sensors.rules import PreparedRule
-from service.sensors.wording import frequency_words, reason_words, words
+from service.sensors.wording import frequency_words, reason_words, state_words, words
 from service.settings import Rule
+from service.settings.sinks import ABOUT_STATES
 from service.wire import messages
 from service.wire.messages import MOST_GENERATIONS
 from service.wire.readings import (
@@ -44,6 +46,7 @@ _SNAPSHOT_VERSION = 2  # version 1 can be read, too; it contains detectors of th
 # the mean.
 _INTERVAL_RATE = 1e-3
 _LONGEST_GAP = 10.0
+_MOST_NEXT = 5  # states in a record that may come next
 _QUARTER = 900_000_000  # of an hour, in microseconds: no time zone changes its hour within one
 
 
@@ -51,7 +54,7 @@ class Published(NamedTuple):
     """Messages about a sensor, in their order."""
 
     events: list[messages.Event]
-    states: list[messages.StateRecord]
+    states: list[messages.StateRecord | messages.StateDictionary]
 
 
 class RaisedAlarm(msgspec.Struct, array_like=True, frozen=True):
@@ -320,10 +323,14 @@ class Track:
         """Return the messages about events that the detector has just found."""
         state = self.detector.state
         assert state is not None
-        return [
-            self._alarm_event(event) if event.kind in ("alarm", "cleared") else self._change_event(event, state)
-            for event in events
-        ]
+        return [self._message_about(event, state) for event in events]
+
+    def _message_about(self, event: hs.Event, state: hs.StateEstimate) -> messages.Event:
+        if event.kind in ("alarm", "cleared"):
+            return self._alarm_event(event)
+        if event.kind in ABOUT_STATES:
+            return self._state_event(event)
+        return self._change_event(event, state)
 
     def skip_published(self, events: list[hs.Event]) -> None:
         """Count the revisions of events whose messages were published before."""
@@ -338,6 +345,8 @@ class Track:
         if event.kind == "cleared":
             self._open_alarm = None
             return 1
+        if event.kind in ABOUT_STATES:
+            return 0
         revision = self._revisions.get(event.alarm, -1) + 1
         if event.kind == "raised":
             # Nothing more is published about older changes.
@@ -436,6 +445,30 @@ class Track:
             summary=summary,
         )
 
+    def _state_event(self, event: hs.Event) -> messages.StateEvent:
+        known = next((one for one in self.detector.states if one.id == event.state), None)
+        name = self._name_of(event.state)
+        visits = None if known is None else known.visits
+        return messages.StateEvent(
+            id=messages.state_event_id(self.sensor, self.generation, event.kind, event.at),
+            sensor=self.sensor,
+            labels=self.rule.labels,
+            generation=self.generation,
+            status=event.kind,  # type: ignore[arg-type]
+            index=event.index,
+            time=self.place(event.index).time,
+            at=self.place(event.at),
+            state=event.state,
+            name=name,
+            visits=visits,
+            probability=messages.rounded(event.probability),
+            reasons=list(event.reasons),  # type: ignore[arg-type]
+            summary=state_words(event.kind, name or str(event.state), known, event.reasons),
+        )
+
+    def _name_of(self, state: int) -> str | None:
+        return self.rule.state_names.get(str(state))
+
     @property
     def every(self) -> float:
         """The budget in force: at most one alarm in this many readings, on average."""
@@ -496,11 +529,13 @@ class Track:
             if is_learning
             else messages.State(
                 id=state.id,
-                name=self.rule.state_names.get(str(state.id)),
+                name=self._name_of(state.id),
                 since=self.place(state.since),
                 probability=messages.rounded(state.probability),
                 parameters=messages.rounded_parameters(state.parameters),
                 visits=state.visits,
+                readings=state.readings if self._states_return else UNSET,
+                dwell=_rounded_dwell(state.dwell) if self._states_return else UNSET,
             ),
             run_length=messages.RunLength(low=low, median=median, high=high),
             change_probability=messages.rounded(detector.change_probability(self.rule.window.readings)),
@@ -510,7 +545,59 @@ class Track:
             learning=detector.rarity.learning,
             promised=messages.rounded(self.promised) or 0.0,
             budget_s=self.budget_s,
+            **(self._outlook() if self._states_return else {}),
             recent=self._recent(),
+        )
+
+    @property
+    def _states_return(self) -> bool:
+        """Whether the detector keeps a state dictionary."""
+        return self.rule.model == "recurring"
+
+    def _outlook(self) -> dict[str, Any]:
+        """Return the fields of the state record that only a detector with a state dictionary fills."""
+        novelty, remaining = self.detector.novelty, self.detector.remaining
+        return {
+            "novelty": None if novelty is None else messages.rounded(novelty),
+            "next": [
+                messages.LikelyState(one.id, messages.rounded(one.probability))
+                for one in self.detector.next_states[:_MOST_NEXT]
+            ],
+            "remaining": None if remaining is None else messages.rounded(remaining),
+        }
+
+    def new_dictionary(self) -> messages.StateDictionary | None:
+        """Return the state dictionary if the current visit began within about a window; None for other models.
+
+        Called when a publishing window closes, which depends on the sensor's own readings alone.
+        """
+        state = self.detector.state if self._states_return else None
+        if state is None or self.detector.time - state.since > 2 * self.rule.window.readings:
+            return None
+        known = self.detector.states
+        total = sum(one.readings for one in known)
+        return messages.StateDictionary(
+            sensor=self.sensor,
+            labels=self.rule.labels,
+            generation=self.generation,
+            index=self.detector.time - 1,
+            time=rfc3339(int(self._times[-1])),
+            states=[
+                messages.KnownState(
+                    id=one.id,
+                    name=self._name_of(one.id),
+                    level=messages.rounded(one.mean),
+                    noise=messages.rounded(one.sd),
+                    visits=one.visits,
+                    readings=one.readings,
+                    share=messages.rounded(one.readings / total) if total else None,
+                    dwell=_rounded_dwell(one.dwell),
+                    first_seen=one.first_seen,
+                    last_seen=one.last_seen,
+                )
+                for one in known
+            ],
+            transitions=[list(one) for one in self.detector.transitions],
         )
 
     def _recent(self) -> list[list[float | None]]:
@@ -660,6 +747,10 @@ def _recent_of(saved: _SavedTrack) -> tuple[np.ndarray, np.ndarray]:
     if len(times) != len(values) or len(times) > REMEMBERED or saved.channels < 0:
         raise ValueError(f"{len(times)} times and {len(values)} values, at most {REMEMBERED} of each belong together")
     return times, values
+
+
+def _rounded_dwell(dwell: tuple[float, float, float] | None) -> list[float | None] | None:
+    return None if dwell is None else [messages.rounded(quantile) for quantile in dwell]
 
 
 def _every(prepared: PreparedRule, interval: float) -> float:

@@ -4,9 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from service.settings import Rule
 from service.wire.messages import Segment
+
+if TYPE_CHECKING:
+    import ishsmm_stream as hs
 
 # The noise is mentioned when it grew or shrank by this factor.
 _NOISE_MATTERS = 1.1
@@ -57,6 +61,7 @@ def frequency_words(period_s: float, record_s: float) -> str:
 _REASON_WORDS = {
     "change": "changed", "level": "unusual level", "spike": "spike", "louder": "noisier than usual",
     "quieter": "quieter than usual", "stuck": "stuck at one value", "drift": "slow drift",
+    "new_state": "in a new state", "new_transition": "new transition", "unusual_dwell": "unusual length of a visit",
 }  # fmt: skip
 
 
@@ -67,6 +72,18 @@ def reason_words(reasons: Sequence[str]) -> str:
     'unusual level, spike'
     """
     return ", ".join(_REASON_WORDS[reason] for reason in reasons)
+
+
+def state_words(kind: str, name: str, state: hs.KnownState | None, reasons: Sequence[str]) -> str:
+    """Return news about a state in words, such as ``state 312 again, visit 5, level 4.2``."""
+    if kind == "spike":
+        return "spike beyond all earlier readings"
+    level = "" if state is None else f", level {state.mean:.3g}"
+    if kind == "new_state" or "new_state" in reasons:
+        return f"new state {name}{level}"
+    visit = "" if state is None else f", visit {state.visits}"
+    new = ", for the first time from the state before" if "new_transition" in reasons else ""
+    return f"state {name} again{visit}{level}{new}"
 
 
 def words(before: Segment | None, after: Segment | None, transform: str = "none") -> str:

@@ -33,7 +33,7 @@ class DetectorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     # the bounds from above keep one sensor from taking a worker's memory
     lag: Annotated[int, Meta(ge=8, le=10_000)] = 64
     max_hypotheses: Annotated[int, Meta(ge=2, le=10_000)] = 32
-    chains: Annotated[int, Meta(ge=2, le=10_000)] = 100
+    chains: Annotated[int, Meta(ge=2, le=10_000)] | None = None
     move_every: int = 0
     keep: Annotated[int, Meta(ge=1, le=10_000)] = 100
     warm_up: Annotated[int, Meta(ge=2, le=10_000)] = 10
@@ -74,6 +74,8 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
     # least change of the level, in units of the (transformed) values and in standard deviations of the noise
     min_effect: float = 0.0
     min_effect_sd: float | None = None
+    # probability of a new state from which it is announced, for model = "recurring"
+    new_state: float = 0.5
 
     def __post_init__(self) -> None:
         budgets.check(self.per_sensor)
@@ -114,6 +116,7 @@ class Alarms(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=Tr
             "confirm_after": self.confirm_after, "min_segment": self.min_segment,
             "min_effect": self.min_effect, "min_effect_sd": self.min_effect_sd or 0.0,
             "every": self.budget.readings(alarm_budget.USUAL_INTERVAL), "memory": self.memory or 10_000,
+            "new_state": self.new_state,
         }  # fmt: skip
         if self.retract is not None:
             rest["retract"] = self.retract
@@ -138,7 +141,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
     """What is done with the sensors that ``match``. The first rule that matches a sensor is its own."""
 
     match: Annotated[str, Meta(min_length=1)] = EVERY_SENSOR
-    model: Literal["auto"] | ModelTable = "auto"
+    # "recurring": as "auto", with states that are known again when they return
+    model: Literal["auto", "recurring"] | ModelTable = "auto"
     prior: Literal["auto", "model"] | None = None
     # one, or several in their order
     transform: Transforms = "none"
@@ -162,8 +166,8 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         for number in self.state_names:
             if not (number.isascii() and number.isdecimal()):
                 raise ValueError(f"state_names takes the numbers of states from 0 as keys, got {number!r}")
-        if self.state_names and (isinstance(self.model, str) or not PRESETS[self.model.kind].states_return):
-            raise ValueError("state_names takes a model in which states return, such as kind = 'ied'")
+        if self.state_names and not self.states_return:
+            raise ValueError("state_names takes a model in which states return, such as model = 'recurring'")
         counts = isinstance(self.model, ModelTable) and self.model.counts
         if self.transforms and counts:
             raise ValueError(f"transform takes 'none' where the emission counts, got {self.transform!r}")
@@ -189,8 +193,15 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         is_critical = self.labels.get("critical", False) is True
         return msgspec.structs.replace(self, alarms=self.alarms.under(shared, is_critical, self.time.interval_s))
 
+    @property
+    def states_return(self) -> bool:
+        """Whether the model knows states again when they return."""
+        return self.model == "recurring" if isinstance(self.model, str) else PRESETS[self.model.kind].states_return
+
     def channels(self) -> int | None:
         """How many values a reading must have; None where any number will do."""
+        if self.model == "recurring":
+            return 1
         return None if isinstance(self.model, str) else self.model.channels
 
     def counts_below(self) -> float | None:
@@ -229,9 +240,10 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         that are written out count as equal to the same ones taken by default.
         """
         detector = self.detector()
-        parts: list[Any] = ["auto"] if isinstance(detector.model, str) else _model_parts(detector.model)
+        parts: list[Any] = [detector.model] if isinstance(detector.model, str) else _model_parts(detector.model)
         settings = msgspec.structs.asdict(self.detector_settings)
         del settings["keep"]  # how much is remembered for display
+        settings["chains"] = detector.chains
         names = self.transforms
         transform: Any = names[0] if len(names) == 1 else names or "none"
         parts += [self.prior, transform, sorted(settings.items())]

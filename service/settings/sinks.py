@@ -15,6 +15,7 @@ from service.settings import budgets
 from service.settings.times import Seconds
 
 CHANGES = ("provisional", "confirmed", "relocated", "retracted")
+ABOUT_STATES = ("entered", "new_state", "spike")
 Status = Literal[
     "raised",
     "cleared",
@@ -22,6 +23,9 @@ Status = Literal[
     "confirmed",
     "relocated",
     "retracted",
+    "entered",
+    "new_state",
+    "spike",
     "silent",
     "back",
     "new_generation",
@@ -51,8 +55,8 @@ class SinkSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_o
     kind: Literal["lines", "stdout", "webhook"]
     # its own among the sinks: its place in the events is kept under it
     name: str
-    # statuses of alarms and changes, kinds of notices, and "incident"; none given: alarms and notices, and incidents if
-    # at_most is given
+    # statuses of alarms, changes and news about states, kinds of notices, and "incident"; none given: alarms and
+    # notices, and incidents if at_most is given
     only: tuple[Status | Literal["incident"], ...] = ()
     # of sensors whose names match, and that have these labels
     sensors: str = "*"

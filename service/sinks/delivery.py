@@ -30,7 +30,7 @@ import prometheus_client
 from service.incidents.change import group_of
 from service.operations.control import Changes, ControlBook
 from service.settings.incidents import IncidentPolicy
-from service.settings.sinks import CHANGES, LONGEST_WAIT, SinkSettings
+from service.settings.sinks import ABOUT_STATES, CHANGES, LONGEST_WAIT, SinkSettings
 from service.sinks import allowance
 from service.sinks.ledger import Ledger, Opened
 from service.sinks.sink import DeliveryRefused, Outgoing, Sink, TryAgain, outgoing
@@ -391,7 +391,7 @@ def wants_status(settings: SinkSettings, event: messages.Event | messages.Incide
     if isinstance(event, messages.Incident):
         return settings.gets_incidents
     status = messages.status_of(event)
-    return status in settings.only if settings.only else status not in CHANGES
+    return status in settings.only if settings.only else status not in CHANGES + ABOUT_STATES
 
 
 def is_wanted(settings: SinkSettings, event: messages.Event | messages.Incident) -> bool:

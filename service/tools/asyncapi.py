@@ -18,10 +18,13 @@ _PLAIN_KEY = re.compile(r"[A-Za-z_$][A-Za-z0-9_$-]*")
 _WORDS_OF_YAML = ("null", "true", "false", "yes", "no", "on", "off", "y", "n")
 _CHANNELS = {
     "events": (
-        ("change", "alarm", "notice"),
+        ("change", "alarm", "state_event", "notice"),
         "Change points as they are found and revised, alarms, and notices. Keyed by sensor.",
     ),
-    "states": (("state",), "Where each sensor stands. Keyed by sensor, compacted."),
+    "states": (
+        ("state", "dictionary"),
+        "Where each sensor stands, and the states that it has been in. Keyed by sensor, compacted.",
+    ),
     "incidents": (("incident",), "Incidents as they open, change and close. Keyed by id, compacted."),
     "dead_letters": (("dead_letter",), "Records that were not taken, with their bytes."),
     "control": (tuple(control.RECORDS), "What people say of sensors and events. Keyed by kind and name, compacted."),

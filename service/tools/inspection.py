@@ -123,7 +123,7 @@ def _brought_forward(settings: Settings, sensor: str, stored: StoredSensor[Any])
         alarm_threshold=prepared.policy.threshold,
         budget=rule.alarms.per_sensor or "",
         model=rule.model if isinstance(rule.model, str) else f"{rule.model.kind} of {rule.model.emission['family']}",
-        states_return=not isinstance(rule.model, str) and rule.model.kind != "ilr",
+        states_return=rule.states_return,
         settings=msgspec.to_builtins(rule.detector_settings),
         times={},
     )

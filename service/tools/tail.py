@@ -43,6 +43,9 @@ def line(message: messages.Event) -> tuple[str, str, str, str, str]:
     if isinstance(message, messages.AlarmEvent):
         status = "ALARM" if message.status == "raised" else "cleared"
         return clock(message.at.time), message.sensor, status, message.summary, ""
+    if isinstance(message, messages.StateEvent):
+        probable = "" if message.probability is None else percent(message.probability)
+        return clock(message.at.time), message.sensor, message.status.replace("_", " "), message.summary, probable
     unit = message.labels.get("unit")
     summary = message.summary + (f" {unit}" if unit and "->" in message.summary and "," not in message.summary else "")
     at = clock(message.at.time)

@@ -12,7 +12,7 @@ from service.settings import Settings
 from service.view.history import SegmentHistory, milliseconds
 from service.view.promise import Promise
 from service.wire import messages
-from service.wire.messages import AlarmEvent, ChangeEvent, Notice, Place, StateRecord
+from service.wire.messages import AlarmEvent, ChangeEvent, Notice, Place, StateDictionary, StateRecord
 
 MOST_CHANGES = 100  # per sensor
 # A change counts as recent within this time before the newest reading of the fleet, in milliseconds.
@@ -41,6 +41,7 @@ class ViewedSensor:
         self.alarm: AlarmEvent | None = None  # the open alarm
         self.cleared: dict[str, str | None] = {}  # by id: when an alarm was cleared
         self.is_silent = False
+        self.dictionary: StateDictionary | None = None
         self.history = SegmentHistory(history)
         self.text = name.casefold()  # the text in which a search looks
 
@@ -139,6 +140,8 @@ class SensorIndex:
                 sensor.take_alarm(message)
             elif isinstance(message, Notice):
                 sensor.take_notice(message)
+            elif isinstance(message, StateDictionary):
+                sensor.dictionary = message
 
     def forget(self, sensor: str) -> None:
         """Drop a sensor."""

@@ -317,7 +317,6 @@ class View:
     def _history(self, sensor: ViewedSensor) -> answers.SensorHistory:
         record, history = sensor.state, sensor.history
         assert record is not None
-        model = self._settings.rule_for(sensor.name).model
         numbers: dict[tuple[int, int], int] = {}
         for one in history.segments:
             numbers.setdefault((one.generation, one.state), len(numbers))
@@ -325,7 +324,7 @@ class View:
             sensor=sensor.name,
             labels=record.labels,
             generation=record.generation,
-            states_return=not isinstance(model, str) and model.kind != "ilr",
+            states_return=self._settings.rule_for(sensor.name).states_return,
             readings=history.readings,
             probabilities=list(history.probabilities),
             segments=[self._segment(sensor.name, one, numbers) for one in history.segments],

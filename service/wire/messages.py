@@ -15,7 +15,7 @@ from collections.abc import Callable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from service.wire.readings import REASONS, from_rfc3339, rfc3339
 
@@ -98,9 +98,82 @@ class AlarmEvent(_Versioned, tag="alarm", frozen=True, kw_only=True):
     budget_s: Annotated[
         float | None, Meta(description="seconds: the budget promises at most one alarm in this time, on average")
     ]
-    reasons: list[Literal["change", "level", "spike", "louder", "quieter", "stuck", "drift"]]
+    reasons: list[
+        Literal[
+            "change", "level", "spike", "louder", "quieter", "stuck", "drift", "new_state", "new_transition",
+            "unusual_dwell",
+        ]
+    ]  # fmt: skip
     change: Annotated[str | None, Meta(description="the id of the change behind it, if one was announced")]
     summary: Annotated[str, Meta(description="in words")]
+
+
+class StateEvent(_Versioned, tag="state_event", frozen=True, kw_only=True):
+    """News about the states of a sensor with ``model = "recurring"``. It is information: alarms are messages of their
+    own.
+
+    ``entered``: the sensor went to a state. ``new_state``: it is in a state unlike all that it has been in.
+    ``spike``: one reading beyond all earlier ones, which belongs to no state.
+    """
+
+    id: str
+    sensor: str
+    labels: dict[str, str | bool]
+    generation: int
+    revision: int = 0
+    status: Literal["entered", "new_state", "spike"]
+    index: Annotated[int, Meta(description="the first observation in the state; of a spike, the spike")]
+    time: str | None
+    at: Annotated[Place, Meta(description="the observation at which this was known")]
+    state: Annotated[int, Meta(description="its id, the same whenever the state returns")]
+    name: Annotated[str | None, Meta(description="from the rule's state_names")]
+    visits: Annotated[int | None, Meta(description="visits to the state so far, this one included")]
+    probability: Annotated[float | None, Meta(description="of what the message says")]
+    reasons: Annotated[
+        list[Literal["new_state", "new_transition", "spike"]],
+        Meta(description="of an entry: it is the state's first, or the first from the state before"),
+    ]
+    summary: Annotated[str, Meta(description="in words")]
+
+
+class KnownState(msgspec.Struct, frozen=True, kw_only=True):
+    """An entry of a sensor's state dictionary."""
+
+    id: int
+    name: str | None
+    level: float | None
+    noise: float | None
+    visits: int
+    readings: Annotated[int, Meta(description="in all of its visits")]
+    share: Annotated[float | None, Meta(description="of the readings in known states, from 0 to 1")]
+    dwell: Annotated[
+        list[float | None] | None,
+        Meta(description="usual length of a visit in readings: 5%, 50% and 95% quantiles; null before one ended"),
+    ]
+    first_seen: Annotated[int, Meta(description="index of its first observation")]
+    last_seen: int
+
+
+class StateDictionary(_Versioned, tag="dictionary", frozen=True, kw_only=True):
+    """The states that a sensor with ``model = "recurring"`` has been in, and how it went from one to another.
+
+    It is on the states topic, under a key of its own, and replaces the one before.
+    """
+
+    sensor: str
+    labels: dict[str, str | bool]
+    generation: int
+    index: Annotated[int, Meta(description="of the newest observation")]
+    time: str
+    states: Annotated[list[KnownState], Meta(description="oldest first; a state that made room for others is gone")]
+    transitions: Annotated[list[list[int]], Meta(description="[from, to, how often], by ids")]
+
+
+class LikelyState(msgspec.Struct, frozen=True):
+    """A state that may come next."""
+
+    id: Annotated[int | None, Meta(description="null: a new one")]
+    probability: float | None
 
 
 class State(msgspec.Struct, frozen=True, kw_only=True):
@@ -112,6 +185,16 @@ class State(msgspec.Struct, frozen=True, kw_only=True):
     probability: float | None
     parameters: dict[str, float | None]
     visits: int
+    # of model = "recurring" only
+    readings: Annotated[int, Meta(description="in all of its visits")] | UnsetType = UNSET
+    dwell: (
+        Annotated[
+            list[float | None],
+            Meta(description="usual length of a visit in readings: 5%, 50% and 95% quantiles; null: not known yet"),
+        ]
+        | UnsetType
+        | None
+    ) = UNSET
 
 
 class RunLength(msgspec.Struct, frozen=True, kw_only=True):
@@ -156,6 +239,19 @@ class StateRecord(_Versioned, tag="state", frozen=True, kw_only=True):
         float | None,
         Meta(description="seconds: the budget in force allows one alarm in this time, on average; null: not known yet"),
     ] = None
+    # of model = "recurring" only
+    novelty: (
+        Annotated[float, Meta(description="that the state is new: first entered less than 20 readings ago")]
+        | UnsetType
+        | None
+    ) = UNSET
+    next: (
+        Annotated[list[LikelyState], Meta(description="what may come after this state, most probable first")]
+        | UnsetType
+    ) = UNSET
+    remaining: (
+        Annotated[float, Meta(description="readings until the state is left, as expected")] | UnsetType | None
+    ) = UNSET
     recent: Annotated[
         list[list[float | None]],
         Meta(description="[milliseconds since the epoch, value of each channel], oldest first", max_length=MOST_RECENT),
@@ -245,6 +341,8 @@ class DeadLetter(_Versioned, tag="dead_letter", frozen=True, kw_only=True):
 MESSAGES = {
     "change": ChangeEvent,
     "alarm": AlarmEvent,
+    "state_event": StateEvent,
+    "dictionary": StateDictionary,
     "state": StateRecord,
     "notice": Notice,
     "incident": Incident,
@@ -252,9 +350,9 @@ MESSAGES = {
     "dead_letter": DeadLetter,
 }
 # Incidents have a topic, and so a decoder, of their own.
-Message = ChangeEvent | AlarmEvent | StateRecord | Notice | DeadLetter
+Message = ChangeEvent | AlarmEvent | StateEvent | StateRecord | StateDictionary | Notice | DeadLetter
 # What stands on the events topic.
-Event = ChangeEvent | AlarmEvent | Notice
+Event = ChangeEvent | AlarmEvent | StateEvent | Notice
 
 # Structures in the order of their fields, tables by key.
 _encoder = msgspec.json.Encoder(order="deterministic")
@@ -325,8 +423,31 @@ def alarm_id(sensor: str, generation: int, number: int) -> str:
     return hashlib.blake2b(text, digest_size=12).hexdigest()
 
 
+def state_event_id(sensor: str, generation: int, status: str, at: int) -> str:
+    """Return the id of news about a state: the same whenever and wherever it is computed.
+
+    >>> state_event_id("boiler-1", 0, "entered", 312)
+    '492696faa6e72b48e489fd6a'
+    """
+    text = msgspec.json.encode([status, sensor, generation, at])
+    return hashlib.blake2b(text, digest_size=12).hexdigest()
+
+
+_DICTIONARY = b"\x1fdictionary"  # no sensor's name has this character
+
+
+def dictionary_key(sensor: str) -> bytes:
+    """Return the key of a sensor's state dictionary on the states topic."""
+    return sensor.encode() + _DICTIONARY
+
+
+def is_dictionary_key(key: bytes) -> bool:
+    """Return whether a key of the states topic is that of a state dictionary, not of a sensor."""
+    return key.endswith(_DICTIONARY)
+
+
 def status_of(event: Event) -> str:
-    """Return the status of a change or an alarm, or the kind of a notice."""
+    """Return the status of a change, an alarm or news about a state, or the kind of a notice."""
     return event.kind if isinstance(event, Notice) else event.status
 
 

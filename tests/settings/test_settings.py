@@ -227,7 +227,7 @@ def test_rules_from_the_environment_as_json_and_as_toml():
         ("rules = 3", "rules takes a list, each a table, got 3"),
         ("[[rules]]\nmatch = ''", "rules[0].match takes a text that is not empty, got ''"),
         ("[[rules]]\n[[rules]]\nmatch = 'a'", "rules[0].match = '*' takes every sensor"),
-        ("[[rules]]\nmodel = 'aut'", "rules[0].model takes 'auto' or a table, got 'aut'"),
+        ("[[rules]]\nmodel = 'aut'", "rules[0].model takes 'auto' | 'recurring' or a table, got 'aut'"),
         ("[[rules]]\n[rules.model]\nkind = 'ilr'\nemission.family = 'norml'", "did you mean 'normal'?"),
         ("[[rules]]\n[rules.model]\nkind = 'ilr'\nstates = 3", "rules[0].model.states is for bayesian_hmm"),
         ("[[rules]]\n[rules.model]\nkind = 'bayesian_hmm'", "rules[0].model.states takes the number of states"),

@@ -191,7 +191,17 @@ def test_there_are_words_for_any_numbers():
 
 def test_schemas_describe_every_message():
     found = messages.schemas()
-    assert list(found) == ["change", "alarm", "state", "notice", "incident", "summary", "dead_letter"]
+    assert list(found) == [
+        "change",
+        "alarm",
+        "state_event",
+        "dictionary",
+        "state",
+        "notice",
+        "incident",
+        "summary",
+        "dead_letter",
+    ]
     for name, struct in messages.MESSAGES.items():
         properties = found[name]["$defs"][struct.__name__]["properties"]
         assert list(properties) == ["type", *struct.__struct_fields__]

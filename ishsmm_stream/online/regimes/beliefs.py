@@ -6,7 +6,7 @@ import numpy as np
 
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online.regimes import states, transitions
-from ishsmm_stream.online.regimes.chains import FIRST_SEEN, READINGS, Chains
+from ishsmm_stream.online.regimes.chains import FIRST_SEEN, READINGS, RegimeChains
 from ishsmm_stream.online.results import NextState
 
 YOUNG = 20  # readings since its first one for which a state is new
@@ -51,9 +51,9 @@ def heaviest_chain(chains, uid):
     """Return the heaviest chain that is in the state ``uid``; -1 if there is none."""
     best = -1
     for i in range(chains.weight.shape[0]):
-        if chains.weight[i] > 0.0 and chains.uid[i, chains.state[i]] == uid:
-            if best < 0 or chains.weight[i] > chains.weight[best]:
-                best = i
+        is_in_it = chains.weight[i] > 0.0 and chains.uid[i, chains.state[i]] == uid
+        if is_in_it and (best < 0 or chains.weight[i] > chains.weight[best]):
+            best = i
     return best
 
 
@@ -103,7 +103,7 @@ def full_mass(chains, max_states):
 # Answers
 
 
-def live(chains: Chains) -> np.ndarray:
+def live(chains: RegimeChains) -> np.ndarray:
     """Return the slots of the chains that are in use."""
     return np.flatnonzero(chains.weight > 0.0)
 
@@ -115,13 +115,13 @@ def grouped(numbers: np.ndarray, weight: np.ndarray) -> tuple[np.ndarray, np.nda
     return found[:count], masses[:count]
 
 
-def current_uids(chains: Chains) -> np.ndarray:
+def current_uids(chains: RegimeChains) -> np.ndarray:
     """Return the name of each chain's current state."""
     return chains.uid[np.arange(len(chains.weight)), chains.state]
 
 
-def path(chains: Chains, times: np.ndarray) -> np.ndarray:
-    """Return the name of most weight at each of ``times``, which lie in the recent past; the smaller if two are equal."""
+def path(chains: RegimeChains, times: np.ndarray) -> np.ndarray:
+    """Return the name of most weight at each of ``times``, all in the recent past; the smaller if two are equal."""
     uids = chains.recent_uid[live(chains)][:, times % chains.recent_uid.shape[1]]
     weight = chains.weight[live(chains)]
     same = uids[:, np.newaxis, :] == uids[np.newaxis, :, :]
@@ -130,7 +130,7 @@ def path(chains: Chains, times: np.ndarray) -> np.ndarray:
     return np.where(is_best, uids, np.iinfo(np.int64).max).min(axis=0)
 
 
-def next_states(chains: Chains) -> list[NextState]:
+def next_states(chains: RegimeChains) -> list[NextState]:
     """Return what may come after the current visit, most probable first."""
     mass: dict[int | None, float] = {}
     for i in live(chains):
@@ -145,6 +145,6 @@ def next_states(chains: Chains) -> list[NextState]:
     return [NextState(uid, float(probability)) for uid, probability in ranked]
 
 
-def remaining(chains: Chains) -> float:
+def remaining(chains: RegimeChains) -> float:
     """Return the expected number of readings until the current visit ends."""
     return float(sum(chains.weight[i] / transitions.hazard(chains, i, 0) for i in live(chains)))

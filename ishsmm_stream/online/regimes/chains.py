@@ -1,8 +1,8 @@
 """Weighted chains as arrays: each is one explanation of the stream as visits to states that return.
 
 A chain knows its states (level, noise, how long and how often it was in them), the transitions between them, and the
-autocorrelation and noise level that its states share. Entries from ``count`` on are meaningless, and so is a chain whose
-``weight`` is 0. Arrays are changed in place.
+autocorrelation and noise level that its states share. Entries from ``count`` on are meaningless, and so is a chain
+whose ``weight`` is 0. Arrays are changed in place.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ishsmm_stream.online.recurring import counter_random
 from ishsmm_stream.online.regimes import states
 from ishsmm_stream.online.regimes.states import PREPARED, SUMS
 
-# Entries of Chains.clock, Chains.amounts, Chains.totals and of the last axis of Chains.life and Chains.dwells.
+# Entries of clock, amounts, totals, and of the last axis of life and dwells.
 TIME, GAP = range(2)
 LOG_EVIDENCE, DISCARDED, LAST, RAW, STEP, REPEATS, MOVES, LOG_RESOLUTION = range(8)
 ALL_TIME, ALL_EXITS, ALL_TABLES = range(3)
@@ -32,14 +32,13 @@ _FIRST_ROOM = 8  # states that chains have room for at first
 _FIRST_SHAPE = 3  # ``dwells.GEOMETRIC``
 
 
-class Chains(NamedTuple):
+class RegimeChains(NamedTuple):
     """N chains with room for M states each, and R readings of their recent past."""
 
     seed: np.ndarray  # (2,)
     clock: np.ndarray  # (2,) readings seen, missing readings since the last one
-    amounts: (
-        np.ndarray
-    )  # (8,) ln evidence, mass dropped, the last reading dequantised and as read, see ``_dequantised``
+    amounts: np.ndarray  # (8,) ln evidence, mass dropped, the last reading dequantised and as read, and four that
+    # ``filter._dequantised`` explains
     # A chain
     weight: np.ndarray  # (N,)
     phi_at: np.ndarray  # (N,) index of the autocorrelation
@@ -67,9 +66,9 @@ class Chains(NamedTuple):
     recent_uid: np.ndarray  # (N, R)
 
 
-def make_chains(size: int, lag: int, seed: int, room: int = _FIRST_ROOM) -> Chains:
+def make_chains(size: int, lag: int, seed: int, room: int = _FIRST_ROOM) -> RegimeChains:
     """Return chains that have seen nothing."""
-    return Chains(
+    return RegimeChains(
         seed=counter_random.seed_words(seed),
         clock=np.zeros(CLOCK, dtype=np.int64),
         amounts=np.array([0.0, 0.0, np.nan, np.nan, lattice.UNKNOWN, 0.0, 0.0, 0.0]),
@@ -98,7 +97,7 @@ def make_chains(size: int, lag: int, seed: int, room: int = _FIRST_ROOM) -> Chai
     )
 
 
-def with_room(chains: Chains, room: int) -> Chains:
+def with_room(chains: RegimeChains, room: int) -> RegimeChains:
     """Return the same chains with room for more states."""
     larger = make_chains(len(chains.weight), chains.recent_uid.shape[1] - 1, 0, room)
     known = chains.uid.shape[1]

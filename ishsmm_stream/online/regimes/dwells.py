@@ -15,7 +15,7 @@ from scipy import special
 
 from ishsmm_stream._jit import kernel
 from ishsmm_stream._special import log_gamma
-from ishsmm_stream.online.regimes.chains import DWELL_LOGS, DWELL_N, DWELL_SUM, Chains
+from ishsmm_stream.online.regimes.chains import DWELL_LOGS, DWELL_N, DWELL_SUM, RegimeChains
 
 LEAST_VISITS = 3  # complete ones, before a dwell can be unusual
 SHAPES = np.array([0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 4.0, 8.0, 16.0, 32.0])
@@ -25,6 +25,7 @@ _SPREAD = 1.0  # standard deviation of ln c before any visit ended
 _ROUNDING = 0.5  # dwells are whole numbers
 _STEPS = 300
 _TINY = 1e-300
+_USUAL = np.array([0.05, 0.5, 0.95])
 
 
 @kernel
@@ -116,8 +117,8 @@ def hazard(chains, i, k, elapsed):
     return 1.0 - after / before if before > _TINY else 1.0
 
 
-def quantiles(chains: Chains, i: int, k: int, levels: tuple[float, ...]) -> tuple[float, ...]:
-    """Return quantiles of the length of the next visit to state ``k``. Plain Python."""
+def usual(chains: RegimeChains, i: int, k: int) -> tuple[float, float, float]:
+    """Return the 5%, 50% and 95% quantiles of the length of the next visit to state ``k``. Plain Python."""
     shape, a, b = law(chains, i, k)
-    share = special.betaincinv(shape, a, np.array(levels))
-    return tuple(float(max(b * x / (1.0 - x), 1.0)) for x in share)
+    low, middle, high = (max(b * x / (1.0 - x), 1.0) for x in special.betaincinv(shape, a, _USUAL))
+    return float(low), float(middle), float(high)

@@ -32,7 +32,7 @@ from ishsmm_stream.online.regimes.chains import (
 )
 from ishsmm_stream.online.regimes.filter import Approximations
 from ishsmm_stream.online.regimes.simulate import simulate
-from ishsmm_stream.online.results import ChangePoint, KnownState, NextState, StateEstimate
+from ishsmm_stream.online.results import ChangePoint, KnownState, NextState, StateEstimate, Transition
 from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, WHOLE, Field, check, columns, refuse_others
 
 CHAINS = 20
@@ -240,11 +240,11 @@ class RegimesEngine:
     def _known(self, i: int, k: int) -> KnownState:
         chains = self.chains
         phi, noise, spread = shared(chains, i)
-        kappa, level, a, b = states.posterior(chains.sums[i, k], phi, noise, spread)
+        _, level, a, b = states.posterior(chains.sums[i, k], phi, noise, spread)
         life = chains.life[i, k]
         dwell = None
         if chains.dwells[i, k, DWELL_N] >= 1.0:
-            dwell = dwells.quantiles(chains, i, k, (0.05, 0.5, 0.95))
+            dwell = dwells.usual(chains, i, k)
         return KnownState(
             id=int(chains.uid[i, k]),
             mean=float(chains.origin[i, k] + level),
@@ -266,6 +266,18 @@ class RegimesEngine:
             return []
         i = int(np.argmax(self.chains.weight))
         return sorted((self._known(i, k) for k in range(int(self.chains.count[i]))), key=lambda state: state.id)
+
+    def transitions(self) -> list[Transition]:
+        """Return how often the heaviest chain went from one state to another."""
+        if not self.has_begun:
+            return []
+        i = int(np.argmax(self.chains.weight))
+        uid, count = self.chains.uid[i], int(self.chains.count[i])
+        moves = self.chains.moves[i, :count, :count]
+        return [
+            Transition(int(uid[j]), int(uid[k]), round(float(moves[j, k])))
+            for j, k in np.argwhere(moves > 0.5).tolist()
+        ]
 
     def novelty(self) -> float | None:
         """Return P(the current state is new); None during the cold start and while the dictionary is full."""

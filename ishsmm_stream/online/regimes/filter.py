@@ -1,4 +1,4 @@
-"""The chains continued by a reading, as in the paper's incremental sampler: states come into being when they are needed.
+"""The chains continued by a reading, as in the paper's incremental sampler: states are instantiated when needed.
 
     stay             (1 - h) p(y | stay)
     known state k    h (1 - P(new)) P(k | s) p(y | enter k)
@@ -68,7 +68,7 @@ class Approximations(NamedTuple):
     max_states: int = 32
 
 
-class Scratch(NamedTuple):
+class FilterScratch(NamedTuple):
     """Work space."""
 
     parent: np.ndarray
@@ -88,10 +88,10 @@ class Scratch(NamedTuple):
     masses: np.ndarray
 
 
-def make_scratch(size: int, room: int) -> Scratch:
+def make_scratch(size: int, room: int) -> FilterScratch:
     """Return work space for chains with this much room."""
     most = size * (room + 2)
-    return Scratch(
+    return FilterScratch(
         parent=np.empty(most, dtype=np.int64),
         target=np.empty(most, dtype=np.int64),
         weight=np.empty(most),

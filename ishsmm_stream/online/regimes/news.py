@@ -5,8 +5,8 @@ the policy's ``new_state`` and its level is unlike all known ones. It raises an 
 left: there are three at first, and one more for each ``every`` readings. So a sensor that meets new states all the time
 keeps to its budget, and one that seldom does loses nothing. The alarm stays open while the stream is in that state.
 
-A visit is unusual if the state's own law says that such a visit comes so seldom: (readings per visit) / P(as long, or as
-short) readings. Like a change, it raises an alarm when that reaches five times the budget.
+A visit is unusual if the state's own law of dwells says that one so long, or so short, comes once in N readings:
+N = (readings per visit) / (2 P(as long, or as short)). It raises an alarm when N reaches ten times the budget.
 """
 
 from __future__ import annotations
@@ -61,9 +61,9 @@ def novelty(chains, t, apart):
     """P(the current state is new); only states that are ``apart`` from all others count if that is asked."""
     mass = 0.0
     for i in range(chains.weight.shape[0]):
-        if chains.weight[i] > 0.0 and beliefs.is_new(chains, i, t):
-            if not apart or beliefs.is_apart(chains, i):
-                mass += chains.weight[i]
+        is_in_new = chains.weight[i] > 0.0 and beliefs.is_new(chains, i, t)
+        if is_in_new and (not apart or beliefs.is_apart(chains, i)):
+            mass += chains.weight[i]
     return min(mass, 1.0)
 
 
@@ -77,9 +77,9 @@ def _new_state(chains, newest, t, max_states, threshold):
         return -1
     best = -1
     for i in range(chains.weight.shape[0]):
-        if chains.weight[i] > 0.0 and (best < 0 or chains.weight[i] > chains.weight[best]):
-            if beliefs.is_new(chains, i, t) and beliefs.is_apart(chains, i):
-                best = i
+        is_candidate = chains.weight[i] > 0.0 and beliefs.is_new(chains, i, t) and beliefs.is_apart(chains, i)
+        if is_candidate and (best < 0 or chains.weight[i] > chains.weight[best]):
+            best = i
     uid = chains.uid[best, chains.state[best]]
     return uid if newest == NONE or uid > newest + beliefs.YOUNG else -1
 
@@ -102,7 +102,7 @@ def _visit_period(chains, i, k, length, is_long):
 
 @kernel
 def _short_visit(chains, i, uid, length):
-    """Return in how many readings a visit as short as the last one, of ``length`` to ``uid``, comes once; 0 if unknown."""
+    """Return in how many readings a visit as short as the last one, to ``uid``, comes once; 0 if unknown."""
     for k in range(chains.count[i]):
         if chains.uid[i, k] == uid:
             own = chains.dwells[i, k]
@@ -163,7 +163,7 @@ def _announce_entry(chains, i, watch, uid, mass, t, is_learning, events, written
 def follow(
     chains, watch, policy, tracker, rows, row, t, max_states, found, masses, change, index, period, events, written
 ):
-    """Announce entries and spikes after reading ``t``, and raise alarms. Returns how many rows of ``events`` are filled.
+    """Announce entries and spikes after reading ``t``, and raise alarms. Returns how many rows of ``events`` are used.
 
     ``change``, ``index`` and ``period``: see ``episodes.follow``.
     """
@@ -196,12 +196,10 @@ def follow(
         margin = _MARGIN * (floats[HIGHEST] - floats[LOWEST])
         is_record = y > floats[HIGHEST] + margin or y < floats[LOWEST] - margin
         floats[HIGHEST], floats[LOWEST] = max(floats[HIGHEST], y), min(floats[LOWEST], y)
-        if is_record and not is_quiet:
-            if beliefs.outlier_mass(chains) > _SPIKE and ints[SPIKE_AT] != t - 1:
-                ints[SPIKE_AT] = t
-                written = _event(
-                    events, written, alarms.SPIKE, t, uid, t, beliefs.outlier_mass(chains), 0.0, rarity.SPIKE
-                )
+        outlier = beliefs.outlier_mass(chains)
+        if is_record and not is_quiet and outlier > _SPIKE and ints[SPIKE_AT] != t - 1:
+            ints[SPIKE_AT] = t
+            written = _event(events, written, alarms.SPIKE, t, uid, t, outlier, 0.0, rarity.SPIKE)
     if is_quiet:
         news = 0
     was_open = tracker.ints[rarity.OPEN]

@@ -20,7 +20,7 @@ from ishsmm_stream.online.regimes.chains import (
     READINGS,
     TIME,
     VISITS,
-    Chains,
+    RegimeChains,
 )
 from ishsmm_stream.online.regimes.dwells import SHAPES
 from ishsmm_stream.online.regimes.states import NOISES, PHIS, SPREADS, SUMS
@@ -41,7 +41,7 @@ _LARGEST = 1e13  # of a standardised reading
 _MOST_SUM = 1e30
 
 
-def pack(chains: Chains) -> dict[str, np.ndarray]:
+def pack(chains: RegimeChains) -> dict[str, np.ndarray]:
     """Return everything that the next reading depends on, by name."""
     live = np.flatnonzero(chains.weight > 0.0)
     known = [(i, k) for i in live for k in range(chains.count[i])]
@@ -73,7 +73,7 @@ def pack(chains: Chains) -> dict[str, np.ndarray]:
     }
 
 
-def check_packed(arrays: dict[str, np.ndarray], chains: Chains, max_states: int) -> int:
+def check_packed(arrays: dict[str, np.ndarray], chains: RegimeChains, max_states: int) -> int:
     """Raise SnapshotError unless ``arrays`` can be those of ``chains``. Returns the readings that they have seen."""
     size, recent = len(chains.weight), chains.recent_uid.shape[1]
     check(
@@ -142,7 +142,7 @@ _VALID_SUMS = columns(
 )
 
 
-def unpack(arrays: dict[str, np.ndarray], chains: Chains) -> None:
+def unpack(arrays: dict[str, np.ndarray], chains: RegimeChains) -> None:
     """Write checked ``arrays`` into chains that have room for their states."""
     live = arrays["slots"].astype(np.int64)
     chains.clock[:], chains.amounts[:] = arrays["clock"], arrays["amounts"]

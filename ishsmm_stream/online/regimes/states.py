@@ -23,7 +23,7 @@ import numpy as np
 from ishsmm_stream._jit import kernel
 from ishsmm_stream._special import log_gamma_ratio
 
-# Sums of readings y and the readings p before them. STAY_N to STAY_PP: inside visits; ENTRY_N to ENTRY_YY: the first ones.
+# Sums of readings y and the readings p before them. STAY_N to STAY_PP: inside visits; ENTRY_N to ENTRY_YY: the first.
 STAY_N, STAY_Y, STAY_P, STAY_YY, STAY_YP, STAY_PP, ENTRY_N, ENTRY_Y, ENTRY_YY = range(9)
 SUMS = 9
 # What predictions need: see ``prepare``.

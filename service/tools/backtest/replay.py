@@ -330,6 +330,8 @@ def _note(result: Replayed, output: Outbound) -> None:
         result.first_refused.setdefault(message.reason, f"{message.topic} {message.offset}: {message.detail}")
         return
     sensor = result.sensors[message.sensor]
+    if isinstance(message, messages.StateDictionary):
+        return
     if isinstance(message, messages.StateRecord):
         if message.state is not None:
             sensor.levels.append(Level(message.index, message.state.parameters))
@@ -339,7 +341,7 @@ def _note(result: Replayed, output: Outbound) -> None:
         sensor.notices.append(message)
     elif isinstance(message, messages.AlarmEvent):
         _note_alarm(sensor, message)
-    else:
+    elif isinstance(message, messages.ChangeEvent):
         _note_change(sensor, message)
 
 

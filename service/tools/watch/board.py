@@ -44,7 +44,9 @@ class Board:
             message = messages.decode(value)
         except msgspec.DecodeError:
             return None  # other things may stand on a topic
-        if isinstance(message, messages.DeadLetter) or not fnmatch.fnmatchcase(message.sensor, self._pattern):
+        if isinstance(message, messages.DeadLetter | messages.StateDictionary) or not fnmatch.fnmatchcase(
+            message.sensor, self._pattern
+        ):
             return None
         row = self._rows.setdefault(message.sensor, Row(message.sensor))
         if isinstance(message, messages.StateRecord):
@@ -57,7 +59,7 @@ class Board:
             row.change = message
         elif isinstance(message, messages.AlarmEvent):
             row.alarm = message if message.status == "raised" else None
-        elif message.kind in ("silent", "back"):
+        elif isinstance(message, messages.Notice) and message.kind in ("silent", "back"):
             row.is_silent = message.kind == "silent"
         return message
 
