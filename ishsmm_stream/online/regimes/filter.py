@@ -68,7 +68,7 @@ class Approximations(NamedTuple):
     max_states: int = 32
 
 
-class FilterScratch(NamedTuple):
+class RegimeScratch(NamedTuple):
     """Work space."""
 
     parent: np.ndarray
@@ -88,10 +88,10 @@ class FilterScratch(NamedTuple):
     masses: np.ndarray
 
 
-def make_scratch(size: int, room: int) -> FilterScratch:
+def make_scratch(size: int, room: int) -> RegimeScratch:
     """Return work space for chains with this much room."""
     most = size * (room + 2)
-    return FilterScratch(
+    return RegimeScratch(
         parent=np.empty(most, dtype=np.int64),
         target=np.empty(most, dtype=np.int64),
         weight=np.empty(most),
