@@ -132,6 +132,8 @@ RECURRING = {
         _detector(hs.sticky_hdp_hmm(hs.emissions.Categorical((1.0, 1.0, 1.0))), move_every=16, **_FEW), _letters, (100,)
     ),
     "bayesian_hmm": Case(_detector(hs.bayesian_hmm(3, _VECTOR), **_FEW), _vectors(2), (100,)),
+    "recurring": Case(_detector("recurring", chains=5, lag=16), _levels, (0, 1, 30, 300, 301)),
+    "recurring, counts": Case(_detector("recurring", chains=5, lag=16), _counts, (40, 300)),
     "bayesian_hsmm": Case(
         _detector(hs.bayesian_hsmm(4, _NORMAL, hs.durations.NegativeBinomial(3.0)), move_every=16, **_FEW),
         _levels,
@@ -141,7 +143,7 @@ RECURRING = {
 GROUPS = {"auto": AUTO, "renewal": RENEWAL, "recurring": RECURRING}
 SHORT = {  # compiled by other tests anyway
     "auto": {name: AUTO[name] for name in ("auto", "auto, hours", "auto, small")},
-    "recurring": {name: RECURRING[name] for name in ("ied", "ied, moves")},
+    "recurring": {name: RECURRING[name] for name in ("ied", "ied, moves", "recurring")},
 }
 
 

@@ -43,7 +43,7 @@ class AlarmPolicy(_Policy):
 
     ``every``: the budget of alarms, at most one in this many readings on average (at least 100). ``memory``: readings
     over which habits fade; a behaviour that has gone on for longer is no longer unusual (at least 1,000).
-    ``new_state``: ``model="recurring"`` announces a new state when its probability exceeds this.
+    ``new_state``: ``model="recurring"`` announces a new state when its probability exceeds this; 1: never.
 
     The other settings are about changes. A change is announced when its probability exceeds ``threshold``, retracted
     when the probability falls below ``retract`` within ``confirm_after`` observations, and lies at least
@@ -82,7 +82,7 @@ class AlarmPolicy(_Policy):
             _not_negative("min_effect_sd", min_effect_sd),
             _at_least("every", every, 100.0),
             _at_least("memory", memory, 1_000.0),
-            _probability("new_state", new_state),
+            _probability("new_state", new_state, most=1.0),
         )
 
     @classmethod
@@ -118,8 +118,8 @@ class AlarmPolicy(_Policy):
         return cls(threshold=threshold, **settings)
 
 
-def _probability(name: str, value: Any) -> float:
-    if not 0.0 < _checks.number(name, value) < 1.0:
+def _probability(name: str, value: Any, most: float = math.nextafter(1.0, 0.0)) -> float:
+    if not 0.0 < _checks.number(name, value) <= most:
         raise ValueError(f"{name} must lie between 0 and 1, got {value!r}")
     return float(value)
 

@@ -34,7 +34,7 @@ def _streams():
 STREAMS = _streams()
 NORMAL = hs.ilr(hs.emissions.Normal(0.0, 0.1, 1.0, 1.0), hs.durations.Poisson(1.0, 60.0))
 PAIRS = [("auto", name) for name in STREAMS] + [
-    ("normal", name) for name in STREAMS if name != "vectors"
+    (model, name) for model in ("normal", "recurring") for name in STREAMS if name != "vectors"
 ]  # fmt: skip
 
 
@@ -133,7 +133,8 @@ RECURRING = hs.ied(hs.emissions.Normal(0.0, 0.1, 1.0, 1.0), hs.durations.Poisson
     ("make", "name"),
     [(hs.OnlineDetector, name) for name in STREAMS]
     + [(lambda: hs.OnlineDetector(RECURRING, chains=20), "plain")]
-    + [(lambda: hs.OnlineDetector(RECURRING, chains=20, move_every=10), "missing")],
+    + [(lambda: hs.OnlineDetector(RECURRING, chains=20, move_every=10), "missing")]
+    + [(lambda: hs.OnlineDetector("recurring"), name) for name in STREAMS if name != "vectors"],
 )  # fmt: skip
 def test_update_to_event_stops_where_one_value_at_a_time_would_have_spoken(make, name):
     y = STREAMS[name]

@@ -22,6 +22,7 @@ detectors = {
     "auto, vectors": (hs.OnlineDetector(**small), np.stack([y, rng.normal(size=80)], axis=1)),
     "normal": (hs.OnlineDetector(hs.ilr(normal, dwell), **small), y),
     "normal, outliers": (hs.OnlineDetector(hs.ilr(normal, dwell), outliers=0.02, **small), y),
+    "recurring": (hs.OnlineDetector("recurring", chains=5, lag=32), y),
     "effects": (hs.OnlineDetector(alarm_policy=hs.AlarmPolicy(min_effect_sd=2.0), **small), y),
 }
 result = {}

@@ -45,6 +45,8 @@ def detectors():
         hs.OnlineDetector(normal(), prior="auto"),
         hs.OnlineDetector(normal(), prior="auto"),
         hs.OnlineDetector(recurring(), chains=10),
+        hs.OnlineDetector("recurring"),
+        hs.OnlineDetector("recurring"),
     ]
 
 

@@ -197,8 +197,9 @@ def _odd_streams(length):
         lambda: hs.OnlineDetector(max_hypotheses=2, lag=8),
         lambda: hs.OnlineDetector(max_hypotheses=3, lag=9, outliers=0.0, keep=1, warm_up=3),
         fuzz_snapshots.RECURRING["ied, moves"].make,
+        fuzz_snapshots.RECURRING["recurring"].make,
     ],
-    ids=["auto", "two hypotheses", "no outliers", "ied"],
+    ids=["auto", "two hypotheses", "no outliers", "ied", "recurring"],
 )
 def test_snapshots_of_odd_streams_are_accepted(make):
     for name, y in _odd_streams(420):

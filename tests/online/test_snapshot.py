@@ -41,6 +41,8 @@ CASES = {
     "auto, constant at first": (hs.OnlineDetector, CONSTANT),
     "auto, vectors": (hs.OnlineDetector, VECTORS),
     "auto, told of effects": (lambda: hs.OnlineDetector(alarm_policy=hs.AlarmPolicy(min_effect_sd=2.0)), STREAM),
+    "recurring": (lambda: hs.OnlineDetector("recurring", lag=20), STREAM),
+    "recurring, counts": (lambda: hs.OnlineDetector("recurring", chains=5), COUNTS),
     "normal": (lambda: hs.OnlineDetector(hs.ilr(NORMAL, DWELL), threshold=0.9), STREAM),
     "normal, outliers": (lambda: hs.OnlineDetector(hs.ilr(NORMAL, DWELL), outliers=0.02), STREAM),
     "normal, learned hazard": (

@@ -1,4 +1,4 @@
-"""Moves over states keep the books: counts that belong together agree after every reading, and names are never reused."""
+"""Moves over states keep the books: counts agree after every reading, and names are never used again."""
 
 import math
 

@@ -1,5 +1,7 @@
 """The law of dwells against scipy and against numerical integration over its rate."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import integrate, special, stats
@@ -40,7 +42,7 @@ def survival(chains, k, length):
         return stats.gamma.sf(length, shape, scale=1.0 / rate) * stats.gamma.pdf(rate, a, scale=1.0 / b)
 
     knots = stats.gamma.ppf([1e-13, 1e-4, 0.01, 0.5, 0.99, 1.0 - 1e-13], a, scale=1.0 / b)
-    return sum(integrate.quad(integrand, *ends)[0] for ends in zip(knots[:-1], knots[1:], strict=True))
+    return sum(integrate.quad(integrand, *ends)[0] for ends in itertools.pairwise(knots))
 
 
 @pytest.mark.parametrize("a", [0.35, 1.0, 4.0, 32.0])

@@ -1,5 +1,7 @@
 """One state against dense Gaussian algebra: a visit is a piece of a stationary autoregression around a drawn level."""
 
+import itertools
+
 import numpy as np
 import pytest
 from scipy import special, stats
@@ -36,7 +38,7 @@ def sums_of(pieces, origin=0.0, weight=1.0):
     sums = np.zeros(states.SUMS)
     for piece in pieces:
         states.add_entry(sums, origin, piece[0], weight)
-        for before, y in zip(piece[:-1], piece[1:], strict=True):
+        for before, y in itertools.pairwise(piece):
             states.add_stay(sums, origin, y, before, weight)
     return sums
 
@@ -138,7 +140,7 @@ def test_the_posterior_of_level_and_noise_is_the_right_one():
     log_weight = np.zeros(draws)
     for piece in pieces:
         log_weight += stats.norm.logpdf(piece[0], level, np.sqrt(s2 / (1.0 - PHI * PHI)))
-        for before, y in zip(piece[:-1], piece[1:], strict=True):
+        for before, y in itertools.pairwise(piece):
             log_weight += stats.norm.logpdf(y, level + PHI * (before - level), np.sqrt(s2))
     weight = np.exp(log_weight - special.logsumexp(log_weight))
     _, mean, a, b = states.posterior(sums_of(pieces), PHI, NOISE, SPREAD)

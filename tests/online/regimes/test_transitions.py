@@ -1,5 +1,7 @@
 """Transitions: probabilities that add up, and the counts behind them."""
 
+import itertools
+
 import numpy as np
 import pytest
 
@@ -40,7 +42,7 @@ def test_something_comes_next(path):
 def test_counts_are_those_of_the_path(path):
     chains = visited(path)
     expected = np.zeros((12, 12))
-    for before, after in zip(path[:-1], path[1:], strict=True):
+    for before, after in itertools.pairwise(path):
         expected[before, after] += 1.0
     assert np.array_equal(chains.moves[0], expected)
     assert np.array_equal(chains.leavings[0], expected.sum(axis=1))
