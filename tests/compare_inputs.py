@@ -242,7 +242,7 @@ def models() -> Input:
         "vector": {"kind": "ilr", "emission": vector, "duration": dwell},
     }
     rules = [{"match": match, "model": model, **QUICK} for match, model in tables.items()]
-    rules[0] |= {"state_names": {"0": "idle", "1": "busy"}, "detector": {"chains": 30, "move_every": 16}}
+    rules[0] |= {"state_names": {"0": "idle", "1": "busy"}, "detector": {"chains": 30}}
     rules[3] |= {"detector": {"chains": 30}}
     sends = send(stream(sensors))
     third = len(sends) // 3

@@ -120,22 +120,21 @@ RENEWAL = {
 }
 RECURRING = {
     "ied": Case(_detector(hs.ied(_NORMAL, _DWELL), **_FEW), _levels, (1, 30, 300)),
-    "ied, moves": Case(_detector(hs.ied(_NORMAL, _DWELL), move_every=8, **_FEW), _levels, (7, 130, 301)),
     "ied, units": Case(_detector(hs.ied(_NORMAL, _DWELL), prior="auto", **_FEW), _levels, (5, 100)),
     "hdp_hsmm": Case(
-        _detector(hs.hdp_hsmm(_NORMAL, hs.durations.DelayedGeometric(1.0, 9.0, 5)), move_every=16, **_FEW),
+        _detector(hs.hdp_hsmm(_NORMAL, hs.durations.DelayedGeometric(1.0, 9.0, 5)), **_FEW),
         _levels,
         (100,),
     ),
     "hdp_hmm": Case(_detector(hs.hdp_hmm(hs.emissions.Poisson(1.0, 0.5)), **_FEW), _counts, (100,)),
     "sticky_hdp_hmm": Case(
-        _detector(hs.sticky_hdp_hmm(hs.emissions.Categorical((1.0, 1.0, 1.0))), move_every=16, **_FEW), _letters, (100,)
+        _detector(hs.sticky_hdp_hmm(hs.emissions.Categorical((1.0, 1.0, 1.0))), **_FEW), _letters, (100,)
     ),
     "bayesian_hmm": Case(_detector(hs.bayesian_hmm(3, _VECTOR), **_FEW), _vectors(2), (100,)),
     "recurring": Case(_detector("recurring", chains=5, lag=16), _levels, (0, 1, 30, 300, 301)),
     "recurring, counts": Case(_detector("recurring", chains=5, lag=16), _counts, (40, 300)),
     "bayesian_hsmm": Case(
-        _detector(hs.bayesian_hsmm(4, _NORMAL, hs.durations.NegativeBinomial(3.0)), move_every=16, **_FEW),
+        _detector(hs.bayesian_hsmm(4, _NORMAL, hs.durations.NegativeBinomial(3.0)), **_FEW),
         _levels,
         (100,),
     ),
@@ -143,7 +142,7 @@ RECURRING = {
 GROUPS = {"auto": AUTO, "renewal": RENEWAL, "recurring": RECURRING}
 SHORT = {  # compiled by other tests anyway
     "auto": {name: AUTO[name] for name in ("auto", "auto, hours", "auto, small")},
-    "recurring": {name: RECURRING[name] for name in ("ied", "ied, moves", "recurring")},
+    "recurring": {name: RECURRING[name] for name in ("ied", "recurring")},
 }
 
 

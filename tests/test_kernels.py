@@ -53,7 +53,7 @@ def test_a_detector_leaves_nothing_behind(name):
     y = stream(MODELS[name])
 
     def work():
-        detector, other = (hs.OnlineDetector(MODELS[name], chains=10, move_every=8) for _ in range(2))
+        detector, other = (hs.OnlineDetector(MODELS[name], chains=10) for _ in range(2))
         detector.update_many(y[:100])
         detector.update(y[100])
         hs.update_fleet([detector, other], [y[101:], y])

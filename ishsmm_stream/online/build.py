@@ -56,7 +56,6 @@ def make_engine(detector: OnlineDetector, channels: int) -> Engine:
             chains=detector.chains,
             lag=detector.lag,
             max_states=MAX_STATES,
-            move_every=detector.move_every,
             seed=detector.seed,
         )
     learned = _learned_hazard(detector)
@@ -108,11 +107,10 @@ def check_size(detector: OnlineDetector, channels: int, arrays: dict[str, np.nda
         needed = regimes.state_bytes(detector.chains, detector.lag) + rarity.tracker_bytes(1)
     elif isinstance(model, Model) and not model.is_renewal:
         if arrays:
-            recent = detector.lag + detector.move_every + 1
-            shape = arrays["recent_uid"].shape
-            require(shape == (detector.chains, recent), "chains and lag are those of the settings")
+            size, recent = arrays["recent_uid"].shape
+            require(size == detector.chains and recent > detector.lag, "chains and lag are those of the settings")
         needed = chains.state_bytes(
-            model, size=detector.chains, lag=detector.lag, max_states=MAX_STATES, move_every=detector.move_every
+            model, size=detector.chains, lag=detector.lag, max_states=MAX_STATES
         ) + rarity.tracker_bytes(emission_family.channels(model.emission))
     else:
         needed = renewal.state_bytes(_emission(detector, channels), _size(detector, channels))

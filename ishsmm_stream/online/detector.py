@@ -63,7 +63,7 @@ class OnlineDetector:
     ``outliers``: the probability of a reading that belongs to no segment, for emissions.Normal and model="auto".
     ``lag``: how many observations back answers are still revised. ``max_hypotheses``: starts of the current segment
     that are held side by side (no state returns). ``chains``: weighted chains (states return; 20 with "recurring", else
-    100), rejuvenated over the lag every ``move_every`` observations, 0: never.
+    100). ``move_every`` is deprecated and does nothing.
     ``keep``: settled change points, announced changes and alarms that are remembered.
 
     Use a detector from one thread at a time: a call that finds another thread inside the same detector raises
@@ -109,7 +109,12 @@ class OnlineDetector:
         self.max_hypotheses = _checks.whole("max_hypotheses", max_hypotheses, 2)
         default = regimes.CHAINS if model == build.RECURRING else build.CHAINS
         self.chains = _checks.whole("chains", default if chains is None else chains, 2)
-        self.move_every = _checks.whole("move_every", move_every, 0)
+        if _checks.whole("move_every", move_every, 0):
+            warnings.warn(
+                "move_every does nothing any more: more chains are as good and cost less",
+                DeprecationWarning,
+                stacklevel=2,
+            )
         self.keep = _checks.whole("keep", keep, 1)
         self.warm_up = _checks.whole("warm_up", warm_up, 2)
         self._check_model()

@@ -111,7 +111,7 @@ def _short(value: Any) -> str:
 
 def _check_settings(settings: dict[str, Any]) -> None:
     """Raise SnapshotError for numbers that no compiled function can take; the constructor checks the rest."""
-    for name in ("min_dwell", "lag", "max_hypotheses", "chains", "move_every"):
+    for name in ("min_dwell", "lag", "max_hypotheses", "chains"):
         value = settings.get(name)
         require(value is None or is_whole(value), f"{name} is a whole number")
     policy = settings.get("alarm_policy")
@@ -160,7 +160,7 @@ def _check_rows(arrays: dict[str, np.ndarray], channels: int, look_back: int) ->
 
 _SETTINGS = (
     "model", "seed", "threshold", "alarm_policy", "prior", "hazard", "min_dwell", "outliers", "lag", "max_hypotheses",
-    "chains", "move_every", "keep", "warm_up",
+    "chains", "keep", "warm_up",
 )  # fmt: skip
 
 
@@ -224,6 +224,7 @@ def _decoded(kind: type[OnlineDetector], header: dict[str, Any], arrays: dict[st
     model = settings.pop("model")
     policy = settings.pop("alarm_policy")
     prior = settings.pop("hazard")
+    settings.pop("move_every", None)  # nothing moves any more
     detector = kind(
         model if isinstance(model, str) else encoding.decode_model(model),
         alarm_policy=AlarmPolicy(*policy) if policy else None,

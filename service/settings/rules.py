@@ -34,7 +34,7 @@ class DetectorSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, 
     lag: Annotated[int, Meta(ge=8, le=10_000)] = 64
     max_hypotheses: Annotated[int, Meta(ge=2, le=10_000)] = 32
     chains: Annotated[int, Meta(ge=2, le=10_000)] | None = None
-    move_every: int = 0
+    move_every: int = 0  # deprecated: does nothing
     keep: Annotated[int, Meta(ge=1, le=10_000)] = 100
     warm_up: Annotated[int, Meta(ge=2, le=10_000)] = 10
 
@@ -226,7 +226,7 @@ class Rule(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True
         arguments = msgspec.structs.asdict(self.detector_settings)
         policy = self.policy()
         try:
-            hazard = arguments.pop("hazard")
+            hazard, _ = arguments.pop("hazard"), arguments.pop("move_every")
             arguments["hazard"] = None if hazard is None else hs.priors.Beta(*hazard)
             return hs.OnlineDetector(model, prior=self.prior, alarm_policy=policy, **arguments)
         except ValueError as error:

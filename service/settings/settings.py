@@ -68,12 +68,18 @@ class Settings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=
     @property
     def deprecations(self) -> list[str]:
         """What to change in the configuration before a later version no longer takes it, a sentence each."""
+        moved = [
+            f"rules[{i}].detector.move_every is deprecated and does nothing: more chains are as good and cost less"
+            for i, rule in enumerate(self.rules)
+            if rule.detector_settings.move_every
+        ]
         if self.alarms.false_alarms_per_day is None:
-            return []
+            return moved
         taken = "" if self.alarms.at_most is not None else f" It is taken as at_most = {self.alarms.sinks_at_most!r}."
         return [
             "alarms.false_alarms_per_day is deprecated: set alarms.at_most to limit what sinks are sent, and "
-            f"threshold in a rule's alarms to choose when changes are announced.{taken}"
+            f"threshold in a rule's alarms to choose when changes are announced.{taken}",
+            *moved,
         ]
 
     @property

@@ -16,7 +16,7 @@ def snapshots():
         "auto": hs.OnlineDetector(),
         "hours": hs.OnlineDetector(),
         "ied": hs.OnlineDetector(hs.ied(normal, dwell), chains=4, lag=16),
-        "moves": hs.OnlineDetector(hs.ied(normal, dwell), chains=4, lag=16, move_every=8),
+        "recurring": hs.OnlineDetector("recurring", chains=4, lag=16),
     }
     for name, detector in detectors.items():
         detector.update_many(y, 1_767_225_600.0 + 900.0 * np.arange(300) if name == "hours" else None)
@@ -89,13 +89,21 @@ FORGERIES = [
     ("ied", "engine.pool", _all(-1.0)),
     ("ied", "engine.dwells", _all(-1e18)),
     ("ied", "engine.hyper", _all(0.0)),
-    ("moves", "engine.clock", _entry(2, 0)),
-    ("moves", "engine.clock", _entry(3, 7)),
-    ("moves", "engine.origin", _all(10**6)),
-    ("moves", "engine.frozen_count", _all(10**6)),
-    ("moves", "engine.frozen_edge", _all(10**6)),
-    ("moves", "engine.recent_uid", _all(10**6)),
-    ("moves", "engine.counts", _all(2**31 - 1)),
+    ("ied", "engine.recent_uid", _all(-5)),
+    ("ied", "engine.counts", _all(2**31 - 1)),
+    *(("recurring", "engine.clock", _entry(place, value)) for place in (0, 1) for value in (-1, 2**40)),
+    ("recurring", "engine.slots", _all(3)),
+    ("recurring", "engine.slots", _entry(0, 2**20)),
+    ("recurring", "engine.of_a_chain", _all(10**6)),
+    ("recurring", "engine.of_a_chain", _all(-1)),
+    ("recurring", "engine.weight", _all(np.nan)),
+    ("recurring", "engine.sums", _all(-1e18)),
+    ("recurring", "engine.life", _all(-1)),
+    ("recurring", "engine.tables", _all(0.0)),
+    ("recurring", "engine.moves", _empty),
+    ("recurring", "engine.recent", _empty),
+    ("recurring", "engine.uid", _all(-1)),
+    ("recurring", "engine.run_start", _all(2**40)),
 ]
 
 
@@ -132,14 +140,14 @@ def test_a_removed_and_an_added_field_are_refused(snapshots):
 @pytest.mark.parametrize(
     ("setting", "value"),
     [
-        ("lag", 10**12), ("max_hypotheses", 10**12), ("chains", 10**12), ("move_every", 10**12), ("lag", 2**70),
+        ("lag", 10**12), ("max_hypotheses", 10**12), ("chains", 10**12), ("lag", 2**70),
         ("min_dwell", 2**70), ("keep", 2**70), ("channels", 10**6), ("time", 2**70), ("repeats", True),
     ],
 )  # fmt: skip
 def test_a_header_cannot_ask_for_gigabytes(snapshots, setting, value):
-    for name in ("auto", "moves"):
+    for name in ("auto", "ied", "recurring"):
         header, arrays = snapshots[name]
-        if name == "auto" and setting in ("chains", "move_every"):
+        if name == "auto" and setting == "chains":
             continue  # of no account there
         place = header["settings"] if setting in header["settings"] else header
         with pytest.raises(hs.SnapshotError):
@@ -196,7 +204,7 @@ def _odd_streams(length):
         hs.OnlineDetector,
         lambda: hs.OnlineDetector(max_hypotheses=2, lag=8),
         lambda: hs.OnlineDetector(max_hypotheses=3, lag=9, outliers=0.0, keep=1, warm_up=3),
-        fuzz_snapshots.RECURRING["ied, moves"].make,
+        fuzz_snapshots.RECURRING["ied"].make,
         fuzz_snapshots.RECURRING["recurring"].make,
     ],
     ids=["auto", "two hypotheses", "no outliers", "ied", "recurring"],

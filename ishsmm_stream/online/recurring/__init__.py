@@ -1,7 +1,6 @@
 """The engine of models whose states return: weighted chains.
 
 ``engine`` puts it together. ``chains`` are the arrays. ``particle_filter`` continues them by an observation, with
-``dwell_hazards``, ``prepared``, ``resampling``, ``transitions``, ``births`` and ``counter_random``. ``rejuvenation``
-draws the recent past anew, with ``frozen``, ``window_beam`` and ``survival``. ``beliefs`` summarises the chains, and
-``names`` gives a state the same number in all of them.
+``dwell_hazards``, ``prepared``, ``resampling``, ``transitions``, ``births`` and ``counter_random``. ``beliefs``
+summarises the chains, and ``names`` gives a state the same number in all of them.
 """

@@ -2,7 +2,7 @@
 
 A chain holds a bounded number of states. Where all places are taken and a path goes to a new state, the state that is
 least likely to return is retired: its weights go to the tail, its transitions and statistics are dropped, and the
-probability of its return is added up. States of the recent past are never retired, as moves may change them.
+probability of its return is added up. States of the recent past are never retired.
 """
 
 from __future__ import annotations
@@ -56,18 +56,15 @@ def _make_room(chains, i, t):
 
 
 @kernel
-def give_birth(stream, duration, settings, chains, i, t):
+def give_birth(stream, duration, rules, chains, i, t):
     """A new state in chain ``i``, which is entered at t; returns its slot."""
     k, known = _make_room(chains, i, t)
     counter_random.key(stream, chains.seed, t, i, counter_random.BIRTH)
     if t == 0:
-        open_tail(stream, settings.step_rules, chains.hyper[i], chains.tail[i])
-    take_from_tail(
-        stream, settings.step_rules, chains.hyper[i], chains.log_w[i], chains.log_g[i], chains.tail[i], k, known
-    )
+        open_tail(stream, rules, chains.hyper[i], chains.tail[i])
+    take_from_tail(stream, rules, chains.hyper[i], chains.log_w[i], chains.log_g[i], chains.tail[i], k, known)
     chains.uid[i, k] = free_uid(chains.uid[i], chains.count[i], k, t)
     chains.stats_at[i, k] = EMPTY
-    chains.is_frozen[i, k] = False
     chains.first_seen[i, k] = t
     durations.clear(duration, chains.dwells[i, k])
     for j in range(chains.count[i]):

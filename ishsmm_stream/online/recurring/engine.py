@@ -25,6 +25,7 @@ from ishsmm_stream.online.recurring.chains import (
     check_arrays,
     make_chains,
     make_plan,
+    without_moves,
 )
 from ishsmm_stream.online.recurring.particle_filter import advance
 from ishsmm_stream.online.recurring.transitions import fill_log_row
@@ -42,13 +43,13 @@ class RecurringEngine:
     batch_key = None  # every engine is served alone
     slot_number = 0
 
-    def __init__(self, model: Model, *, chains: int, lag: int, max_states: int, move_every: int, seed: int) -> None:
+    def __init__(self, model: Model, *, chains: int, lag: int, max_states: int, seed: int) -> None:
         self.emission = model.emission
         self.duration = model.duration
         self.lag = lag
         self.settle_every = max(1, min(SETTLE_EVERY, lag // 4))
-        self.plan = make_plan(model, lag=lag, max_states=max_states, move_every=move_every)
-        self.chains = make_chains(model, size=chains, lag=lag, max_states=max_states, move_every=move_every, seed=seed)
+        self.plan = make_plan(model)
+        self.chains = make_chains(model, size=chains, lag=lag, max_states=max_states, seed=seed)
         self.tracker = rarity.make_tracker(emissions.channels(model.emission))
         self.considered = np.zeros(1, dtype=np.int64)  # change points up to here have been settled or passed over
 
@@ -209,7 +210,7 @@ class RecurringEngine:
         if state >= count:
             return int(rng.integers(0, count))
         fill_log_row(
-            self.plan.settings.step_rules, chains.hyper[chain], chains.log_g[chain], chains.tail[chain],
+            self.plan.rules, chains.hyper[chain], chains.log_g[chain], chains.tail[chain],
             chains.counts[chain], state, count, log_row,
         )  # fmt: skip
         weights = np.exp(np.append(log_row[:count], log_row[-1]))
@@ -224,6 +225,7 @@ class RecurringEngine:
 
     def check_arrays(self, arrays: dict[str, np.ndarray]) -> int:
         """Raise SnapshotError unless ``arrays`` can be those of an engine with these settings. Returns its time."""
+        arrays = without_moves(arrays, self.lag)
         time = check_arrays(self.plan, self.chains, arrays)
         check(arrays, {"considered": Field(WHOLE, (1,), 0, time)})
         refuse_others(arrays, {"considered", *Chains._fields})
@@ -232,6 +234,7 @@ class RecurringEngine:
 
     def load(self, arrays: dict[str, np.ndarray]) -> None:
         """Become what ``arrays`` describe."""
+        arrays = without_moves(arrays, self.lag)
         self.considered[:] = arrays["considered"]
         for name, array in self.chains._asdict().items():
             if name not in CACHES:

@@ -9,7 +9,7 @@ With every observation each chain is continued in every way that its model knows
 (s the current state, e how long its segment has lasted, h the hazard, t the predictive of a state's emissions given
 what the chain has seen of it), and the continuations are thinned to the number of chains by optimal resampling. The
 sum of all continuations' weights is an unbiased estimate of the evidence's factor, and the weighted chains converge to
-the exact posterior with their number. Moves keep them diverse.
+the exact posterior with their number.
 """
 
 from __future__ import annotations
@@ -29,7 +29,6 @@ from ishsmm_stream.online.recurring.beliefs import gather, heaviest
 from ishsmm_stream.online.recurring.births import can_retire, give_birth
 from ishsmm_stream.online.recurring.chains import CURSOR, EMPTY, LOG_EVIDENCE, TIME, Chains, Plan
 from ishsmm_stream.online.recurring.names import AGREE_EVERY, agree
-from ishsmm_stream.online.recurring.rejuvenation import rejuvenate
 from ishsmm_stream.online.recurring.resampling import resample
 from ishsmm_stream.online.recurring.transitions import fill_log_row
 
@@ -115,7 +114,7 @@ def _extended(emission, pool, numbers, clock, evaluated, extended, successor, en
 
 
 @kernel
-def _list_continuations(emission, duration, settings, chains, scratch, y, row, t):
+def _list_continuations(emission, duration, rules, chains, scratch, y, row, t):
     """Write every chain's continuations and the logarithms of their weights; returns their number and the largest."""
     log_weight, count, state, log_row, stats_at = (
         chains.log_weight, chains.count, chains.state, chains.log_row, chains.stats_at,
@@ -146,7 +145,7 @@ def _list_continuations(emission, duration, settings, chains, scratch, y, row, t
             parent[n], target[n], weight[n] = i, k, log_ends + log_row[i, k] + log_here
             top = max(top, weight[n])
             n += 1
-        if count[i] < most_states or can_retire(settings.step_rules.states, recent, chains.last_seen[i], count[i], t):
+        if count[i] < most_states or can_retire(rules.states, recent, chains.last_seen[i], count[i], t):
             parent[n], target[n], weight[n] = i, most_states, log_ends + log_row[i, most_states] + log_predictive[EMPTY]
             top = max(top, weight[n])
             n += 1
@@ -178,7 +177,6 @@ def _copy_chain(chains, to, source):
     chains.state[to] = chains.state[source]
     chains.start[to] = chains.start[source]
     chains.run_start[to] = chains.run_start[source]
-    chains.origin[to] = chains.origin[source]
     chains.log_row[to, -1] = chains.log_row[source, -1]
     assign(chains.hyper[to], chains.hyper[source])
     assign(chains.tail[to], chains.tail[source])
@@ -190,17 +188,15 @@ def _copy_chain(chains, to, source):
         chains.stats_at[to, k] = chains.stats_at[source, k]
         chains.first_seen[to, k] = chains.first_seen[source, k]
         chains.last_seen[to, k] = chains.last_seen[source, k]
-        chains.is_frozen[to, k] = chains.is_frozen[source, k]
         assign(chains.dwells[to, k], chains.dwells[source, k])
     for row in range(count + 1):
         for k in range(count):
             chains.counts[to, row, k] = chains.counts[source, row, k]
     assign(chains.recent_uid[to], chains.recent_uid[source])
-    assign(chains.recent_start[to], chains.recent_start[source])
 
 
 @kernel
-def _replace_chains(duration, settings, chains, scratch, continuations, t):
+def _replace_chains(duration, rules, chains, scratch, continuations, t):
     """Resample the continuations and make them the chains."""
     size = chains.log_weight.shape[0]
     counter_random.key(scratch.stream, chains.seed, t, 0, counter_random.RESAMPLING)
@@ -222,27 +218,27 @@ def _replace_chains(duration, settings, chains, scratch, continuations, t):
         s = chains.state[i]
         durations.add(duration, chains.dwells[i, s], t - chains.start[i] - 1)
         if k == chains.uid.shape[1]:
-            k = give_birth(scratch.stream, duration, settings, chains, i, t)
+            k = give_birth(scratch.stream, duration, rules, chains, i, t)
         chains.counts[i, s + 1, k] += 1
         if k != s:
             chains.run_start[i] = t
         chains.state[i] = k
         chains.start[i] = t
         fill_log_row(
-            settings.step_rules, chains.hyper[i], chains.log_g[i], chains.tail[i], chains.counts[i], k,
+            rules, chains.hyper[i], chains.log_g[i], chains.tail[i], chains.counts[i], k,
             chains.count[i], chains.log_row[i],
         )  # fmt: skip
 
 
 @kernel
-def _begin(duration, settings, chains, scratch, t):
+def _begin(duration, rules, chains, scratch, t):
     """The first observation: every chain has one state, new."""
     chains.sums[LOG_EVIDENCE] = scratch.log_predictive[EMPTY]
     for i in range(chains.log_weight.shape[0]):
-        chains.state[i] = give_birth(scratch.stream, duration, settings, chains, i, t)
+        chains.state[i] = give_birth(scratch.stream, duration, rules, chains, i, t)
         chains.counts[i, 0, chains.state[i]] = 1
         fill_log_row(
-            settings.step_rules, chains.hyper[i], chains.log_g[i], chains.tail[i], chains.counts[i], chains.state[i],
+            rules, chains.hyper[i], chains.log_g[i], chains.tail[i], chains.counts[i], chains.state[i],
             chains.count[i], chains.log_row[i],
         )  # fmt: skip
 
@@ -271,8 +267,6 @@ def _observe(emission, chains, scratch, y, row, t):
             )  # fmt: skip
             chains.last_seen[i, k] = t
             chains.recent_uid[i, column] = chains.uid[i, k]
-            chains.recent_start[i, column] = chains.start[i]
-    assign(chains.values[t % chains.values.shape[0]], y[row])
 
 
 # Many observations
@@ -299,10 +293,9 @@ def _judge(chains, scratch, y, row, t, policy, alarm_state, tracker, events, wri
 
 @kernel
 def extend(
-    emission, duration, settings, chains, scratch, y, first, last, policy, alarm_state, tracker, stops, events, written
+    emission, duration, rules, chains, scratch, y, first, last, policy, alarm_state, tracker, stops, events, written
 ):
-    """Take rows ``first`` to ``last - 1`` of ``y``, stopping after an observation at which a move is due, and where it
-    ``stops`` after one that causes an event.
+    """Take rows ``first`` to ``last - 1`` of ``y``; where it ``stops``, only up to the first that causes an event.
 
     Returns the next row and how many rows of ``events`` are filled (at most ``alarms.MOST_EVENTS`` an observation).
     Rows before ``first`` are what the emission family looks back at.
@@ -312,24 +305,21 @@ def extend(
         t = chains.clock[TIME]
         _evaluate(emission, chains.pool, chains.prepared, scratch.evaluated, scratch.log_predictive, EMPTY, y, row, t)
         if t == 0:
-            _begin(duration, settings, chains, scratch, t)
+            _begin(duration, rules, chains, scratch, t)
         else:
-            continuations, top = _list_continuations(emission, duration, settings, chains, scratch, y, row, t)
+            continuations, top = _list_continuations(emission, duration, rules, chains, scratch, y, row, t)
             total = _to_weights(scratch.weight, continuations, top)
             chains.sums[LOG_EVIDENCE] += top + math.log(total)
-            _replace_chains(duration, settings, chains, scratch, continuations, t)
+            _replace_chains(duration, rules, chains, scratch, continuations, t)
         _observe(emission, chains, scratch, y, row, t)
         if (t + 1) % AGREE_EVERY == 0:
             agree(chains.log_weight, chains.uid, chains.count, chains.first_seen, chains.recent_uid, t + 1)
         written = _judge(chains, scratch, y, row, t, policy, alarm_state, tracker, events, written)
         chains.clock[TIME] = t + 1
         row += 1
-        if (settings.move_every > 0 and (t + 1) % settings.move_every == 0) or (stops and written > 0):
+        if stops and written > 0:
             break
     return row, written
-
-
-# Observations and moves in turn
 
 
 def advance(
@@ -345,21 +335,13 @@ def advance(
     written: int = 0,
     stops: bool = False,
 ) -> tuple[int, int]:
-    """Take rows ``first`` to ``last - 1`` of ``y`` and move the chains where it is due; where it ``stops``, only up to
-    the first row that causes an event. Returns how many rows of ``events`` are filled, and the next row.
-    ``y``: (length, channels) float64, NaN where missing.
+    """Take rows ``first`` to ``last - 1`` of ``y``; where it ``stops``, only up to the first row that causes an event.
+    Returns how many rows of ``events`` are filled, and the next row. ``y``: (length, channels) float64, NaN where
+    missing.
 
     ``events`` has room for ``alarms.MOST_EVENTS`` rows an observation. Rows before ``first`` are those that the
     emission family looks back at, as far as the stream has them.
     """
     scratch = make_scratch(len(chains.log_weight), chains.uid.shape[1], len(chains.pool))
-    while first < last:
-        first, written = extend(
-            plan.emission, plan.duration, plan.settings, chains, scratch, y, first, last, policy, alarm_state, tracker,
-            stops, events, written,
-        )  # fmt: skip
-        if plan.settings.move_every > 0 and chains.clock[TIME] % plan.settings.move_every == 0:
-            rejuvenate(plan, chains)
-        if stops and written > 0:
-            break
-    return int(written), first
+    row, written = extend(*plan, chains, scratch, y, first, last, policy, alarm_state, tracker, stops, events, written)
+    return int(written), int(row)

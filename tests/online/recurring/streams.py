@@ -32,11 +32,10 @@ def stream(means, rates, length, seed):
     return rng.normal(np.array(means)[truth], 1.0)[:, np.newaxis], truth
 
 
-def run(model, y, *, size, seed=0, lag=64, max_states=32, move_every=0, batch=None, look=None):
+def run(model, y, *, size, seed=0, lag=64, max_states=32, batch=None, look=None):
     """Chains that have seen ``y``, ``batch`` rows at a time; ``look(chains)`` is called after each batch."""
-    settings = {"lag": lag, "max_states": max_states, "move_every": move_every}
-    plan = make_plan(model, **settings)
-    chains = make_chains(model, size=size, seed=seed, **settings)
+    plan = make_plan(model)
+    chains = make_chains(model, size=size, lag=lag, max_states=max_states, seed=seed)
     alarm_state, tracker = alarms.make_alarm_state(), rarity.make_tracker(y.shape[1])
     batch = batch or len(y)
     for first in range(0, len(y), batch):

@@ -28,7 +28,6 @@ from ishsmm_stream.online import alarms, rarity
 from ishsmm_stream.online.recurring import beliefs
 from ishsmm_stream.online.recurring.chains import LOG_EVIDENCE, RETIRED, make_chains, make_plan
 from ishsmm_stream.online.recurring.particle_filter import advance
-from ishsmm_stream.online.recurring.rejuvenation import rejuvenate
 
 # Every segmentation times every partition into states; see tests/batch/test_sample.py.
 Y8 = np.array([[-1.2], [-0.9], [1.6], [1.2], [2.0], [-1.1], [-0.8], [0.4]])
@@ -55,31 +54,16 @@ def disagreement(values, truth, slack):
 # Exact answers
 
 
-@pytest.mark.parametrize(("size", "lag", "move_every"), [(2000, 8, 0), (500, 8, 1), (500, 3, 1)])
-def test_chains_agree_with_the_enumeration_of_eight_observations(size, lag, move_every):
+@pytest.mark.parametrize("lag", [8, 3])
+def test_chains_agree_with_the_enumeration_of_eight_observations(lag):
     """Mean of 16 seeds: t with 15 degrees of freedom, |t| < 6.5 over 40 comparisons: false alarms .001. The truth is
-    known to .002. A lag below 8: the window of a move begins inside a segment."""
-    found = [run(MODEL8, Y8, size=size, lag=lag, move_every=move_every, seed=seed) for seed in range(16)]
+    known to .002."""
+    found = [run(MODEL8, Y8, size=2000, lag=lag, seed=seed) for seed in range(16)]
     changes = np.array([beliefs.change_probability(chains, lag)[-min(lag, 7) :] for chains in found])
     assert disagreement(changes, CHANGE8[-min(lag, 7) :], 0.002) < 6.5
     assert disagreement(np.array([state_shares(chains) for chains in found]), STATES8, 0.002) < 6.5
     evidence = np.array([np.exp(chains.sums[LOG_EVIDENCE] - LOG_EVIDENCE8) for chains in found])
     assert disagreement(evidence[:, np.newaxis], 1.0, 0.003) < 6.5
-
-
-@pytest.mark.parametrize("lag", [3, 5])
-def test_many_moves_in_a_row_stay_at_the_enumeration(lag):
-    """A wrong move would lead away from the posterior: 25 moves after the last of the eight observations, which begin
-    inside a segment. 16 seeds, |t| < 6.5 with 15 degrees of freedom over 19 comparisons: false alarms 3e-4."""
-    plan = make_plan(MODEL8, lag=lag, move_every=100)
-    found = [run(MODEL8, Y8, size=300, lag=lag, move_every=100, seed=seed) for seed in range(16)]
-    for chains in found:
-        for i in range(25):
-            chains.seed[1] = i  # other random numbers for each
-            rejuvenate(plan, chains)
-    changes = np.array([beliefs.change_probability(chains, lag) for chains in found])
-    assert disagreement(changes, CHANGE8[-lag:], 0.002) < 6.5
-    assert disagreement(np.array([state_shares(chains) for chains in found]), STATES8, 0.002) < 6.5
 
 
 OTHER_MODELS = {
@@ -92,27 +76,6 @@ OTHER_MODELS = {
     "unrestricted": hs.structured(NORMAL8, DWELL8, hs.topology.unrestricted(), alpha0=4.0, alpha1=3.0, c=2.0),
     "ied, sampled": hs.ied(NORMAL8, DWELL8, d=hs.priors.Beta(1.0, 4.0)),
 }
-
-
-@pytest.mark.parametrize("name", OTHER_MODELS)
-def test_many_moves_leave_the_posterior_of_every_model_as_it_is(name):
-    """Chains before and after 10 moves in a row, of other seeds: 16 seeds each, two-sample |t| < 6 over 64 comparisons:
-    false alarms 1e-4. The mean of ln alpha1 is compared too."""
-    model = OTHER_MODELS[name]
-    plan = make_plan(model, lag=4, move_every=100)
-
-    def answers(seed, size, moves):
-        chains = run(model, Y8, size=size, lag=4, move_every=100, seed=seed)
-        for i in range(moves):
-            chains.seed[1] = i
-            rejuvenate(plan, chains)
-        log_alpha1 = np.exp(chains.log_weight) @ np.log(chains.hyper[:, 1])
-        return [*beliefs.change_probability(chains, 4), *state_shares(chains)[:3], log_alpha1]
-
-    still = np.array([answers(seed, 600, 0) for seed in range(16)])
-    moved = np.array([answers(100 + seed, 300, 10) for seed in range(16)])
-    error = np.sqrt((still.var(axis=0, ddof=1) + moved.var(axis=0, ddof=1)) / 16)
-    assert np.all(np.abs(still.mean(axis=0) - moved.mean(axis=0)) < 6.0 * error + 1e-9)
 
 
 @pytest.mark.parametrize("name", ["hdp_hmm", "bayesian_hsmm", "unrestricted"])
@@ -135,14 +98,14 @@ MODEL120 = hs.ied(
 )
 
 
-def last_thirty(data_seed, *, draws, size, move_every, seeds):
+def last_thirty(data_seed, *, draws, size, seeds):
     """The largest |streamed - batch| change probability among the last 30 of 120 observations, in standard errors."""
     y = hs.generate(MODEL120, 120, seed=data_seed).y
     posterior = hs.sample(y, MODEL120, draws=draws, burn_in=500, chains=4, seed=0)
     change = np.zeros((4, draws, 120))
     for i, points in enumerate(posterior.change_points):
         change[i // draws, i % draws, points] = 1.0
-    found = [run(MODEL120, y, size=size, move_every=move_every, seed=seed) for seed in range(seeds)]
+    found = [run(MODEL120, y, size=size, seed=seed) for seed in range(seeds)]
     streamed = np.array([beliefs.change_probability(chains, 30) for chains in found])
     worst = 0.0
     for j, t in enumerate(range(90, 120)):
@@ -155,14 +118,14 @@ def last_thirty(data_seed, *, draws, size, move_every, seeds):
 
 def test_the_last_observations_agree_with_a_long_batch_run():
     """8 seeds, about 20 comparisons, |t| < 6.5 with 7 degrees of freedom or more: false alarms below .007."""
-    assert last_thirty(1, draws=2_500, size=400, move_every=10, seeds=8) < 6.5
+    assert last_thirty(1, draws=2_500, size=2_000, seeds=8) < 6.5
 
 
 @pytest.mark.long
 @pytest.mark.parametrize("data_seed", range(20))
 def test_the_last_observations_agree_with_long_batch_runs_on_many_streams(data_seed):
     """16 seeds, about 500 comparisons in all, |t| < 6 with 15 degrees of freedom or more: false alarms .012."""
-    assert last_thirty(data_seed, draws=15_000, size=1_000, move_every=20, seeds=16) < 6.0
+    assert last_thirty(data_seed, draws=15_000, size=8_000, seeds=16) < 6.0
 
 
 # Labels
@@ -186,7 +149,7 @@ def test_labels_of_separate_states_are_as_good_as_if_the_truth_were_known():
 
 def test_labels_of_close_states_are_nearly_as_good_as_if_the_truth_were_known():
     """Here .78 and .89 against .86 and .94."""
-    published, informed = scores(CLOSE, length=2_000, data_seed=0, size=100, move_every=50, seed=0)
+    published, informed = scores(CLOSE, length=2_000, data_seed=0, size=400, seed=0)
     assert published[0] > informed[0] - 0.12
     assert published[1] > informed[1] - 0.08
 
@@ -203,7 +166,7 @@ def test_labels_of_separate_states_in_long_streams(data_seed):
 @pytest.mark.long
 def test_labels_of_close_states_in_long_streams():
     """The means over four streams; one who knows the truth has .825 and .934."""
-    found = [scores(CLOSE, length=5_000, data_seed=i, size=200, move_every=50, seed=i)[0] for i in range(4)]
+    found = [scores(CLOSE, length=5_000, data_seed=i, size=400, seed=i)[0] for i in range(4)]
     assert np.all(np.mean(found, axis=0) > [0.78, 0.90])
 
 
@@ -232,13 +195,12 @@ def same_arrays(first, second):
     return [name for name, array in first._asdict().items() if not np.array_equal(array, getattr(second, name), True)]
 
 
-@pytest.mark.parametrize("move_every", [0, 8])
 @pytest.mark.parametrize("model", [MODEL, hs.sticky_hdp_hmm(NORMAL8)], ids=["ied", "sticky"])
-def test_batches_make_no_difference(model, move_every):
+def test_batches_make_no_difference(model):
     """Not even to arrays that nobody reads."""
     y, _ = stream(*PAPER, 150, 3)
     y[[4, 40, 41]] = np.nan
-    settings = {"size": 25, "lag": 20, "move_every": move_every, "seed": 2}
+    settings = {"size": 25, "lag": 20, "seed": 2}
     whole = run(model, y, **settings)
     for batch in (1, 7, 64):
         assert not set(same_arrays(whole, run(model, y, batch=batch, **settings)))
@@ -246,8 +208,8 @@ def test_batches_make_no_difference(model, move_every):
 
 def test_a_copy_of_the_arrays_goes_on_as_the_original():
     y, _ = stream(*PAPER, 150, 3)
-    settings = {"lag": 20, "move_every": 8, "max_states": 10}
-    plan = make_plan(MODEL, **settings)
+    settings = {"lag": 20, "max_states": 10}
+    plan = make_plan(MODEL)
     original = make_chains(MODEL, size=25, seed=2, **settings)
     events = np.empty((alarms.MOST_EVENTS * 150, alarms.EVENT_NUMBERS))
     alarm_state, tracker = alarms.make_alarm_state(), rarity.make_tracker(y.shape[1])
@@ -277,9 +239,8 @@ models = {
 }
 result = {}
 for name, model in models.items():
-    for move_every in (0, 6):
-        chains = run(model, y, size=8, lag=10, max_states=4, move_every=move_every, seed=3)
-        result[f"{name}, {move_every}"] = {key: array.tobytes().hex() for key, array in chains._asdict().items()}
+    chains = run(model, y, size=8, lag=10, max_states=4, seed=3)
+    result[name] = {key: array.tobytes().hex() for key, array in chains._asdict().items()}
 print(json.dumps(result))
 """
 
@@ -308,8 +269,7 @@ def test_compiled_chains_are_those_of_the_python_code():
 # Bounds
 
 
-@pytest.mark.parametrize("move_every", [0, 5])
-def test_a_full_chain_retires_the_state_that_is_least_likely_to_return(move_every):
+def test_a_full_chain_retires_the_state_that_is_least_likely_to_return():
     """Levels 0 and 8 take turns, six others come once each: with room for 4 the two stay known."""
     rng = np.random.default_rng(0)
     once = [20.0, 30.0, 40.0, 50.0, 60.0, 70.0]
@@ -318,7 +278,7 @@ def test_a_full_chain_retires_the_state_that_is_least_likely_to_return(move_ever
     model = hs.ied(hs.emissions.Normal(20.0, 0.001, 1.0, 1.0), hs.durations.Poisson(1.0, 30.0))
     states = []
     chains = run(
-        model, y, size=40, lag=20, max_states=4, move_every=move_every, batch=30,
+        model, y, size=40, lag=20, max_states=4, batch=30,
         look=lambda chains: states.append(beliefs.current_state(chains)),
     )  # fmt: skip
     assert chains.count.max() == 4
@@ -359,10 +319,10 @@ def test_models_that_chains_cannot_follow_are_refused(model):
 
 
 @pytest.mark.long  # for the minute that its kernels take to compile
-def test_an_autoregression_looks_back_across_batches_and_moves():
+def test_an_autoregression_looks_back_across_batches():
     model = hs.ied(hs.emissions.Autoregressive(order=2, lag_mean=0.5), hs.durations.Poisson(1.0, 30.0))
     y, _ = stream(*PAPER, 120, 5)
-    settings = {"size": 15, "lag": 16, "move_every": 9}
+    settings = {"size": 15, "lag": 16}
     whole = run(model, y, **settings)
     assert not same_arrays(whole, run(model, y, batch=11, **settings))
 
@@ -375,6 +335,6 @@ def test_extreme_hyperparameters_leave_numbers():
         dataclasses.replace(MODEL, alpha1=1e-9),
         hs.hdp_hsmm(NORMAL8, DWELL8, alpha1=1e-3, c=1e-5),
     ):
-        chains = run(model, y, size=20, lag=16, move_every=10)
+        chains = run(model, y, size=20, lag=16)
         assert np.isfinite(chains.sums[LOG_EVIDENCE])
         assert np.exp(chains.log_weight).sum() == pytest.approx(1.0)

@@ -1,4 +1,4 @@
-"""Remembered hazards and survival functions against the families' own."""
+"""Remembered hazards against the families' own."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,6 @@ import ishsmm_stream as hs
 from ishsmm_stream.model.durations import family
 from ishsmm_stream.online.recurring import dwell_hazards
 from ishsmm_stream.online.recurring.dwell_hazards import BLOCK, ENDS, STAYS
-from ishsmm_stream.online.recurring.survival import log_survival
 
 FAMILIES = {
     "poisson": hs.durations.Poisson(2.0, 5.0),
@@ -55,22 +54,3 @@ def test_what_the_table_holds_makes_no_difference():
         empty[0][:] = np.nan
         fresh = empty[1][dwell_hazards.find_block(duration, stats, block, *empty)]
         assert np.array_equal(used, fresh)
-
-
-@pytest.mark.parametrize("name", FAMILIES)
-def test_survival_is_that_of_the_table(name):
-    duration = FAMILIES[name]
-    rng = np.random.default_rng(1)
-    for _ in range(5):
-        params = np.empty(family.params_size(duration))
-        family.draw_parameters(duration, stats_of(duration, ()), -1, rng, params)
-        pmf, survival = np.zeros(200), np.zeros(200)
-        _, high = family.tabulate(duration, params, pmf, survival)
-        for r in range(high):
-            assert np.exp(log_survival(duration, params, r)) == pytest.approx(survival[r], rel=1e-8, abs=1e-300)
-
-
-def test_survival_far_out_is_finite():
-    assert log_survival(FAMILIES["poisson"], np.array([5.0]), 2_000) == pytest.approx(-11_500, rel=0.2)
-    assert log_survival(FAMILIES["poisson"], np.array([1e6]), 999_000) == pytest.approx(np.log(0.8413), abs=1e-3)
-    assert log_survival(FAMILIES["poisson"], np.array([0.0]), 1) == -np.inf

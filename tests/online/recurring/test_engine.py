@@ -1,5 +1,9 @@
 """Recurring states in a stream, through the detector: enumeration, batches, snapshots, states that return."""
 
+import base64
+import json
+from pathlib import Path
+
 import numpy as np
 import pytest
 
@@ -20,12 +24,11 @@ MODEL = hs.ied(
 )
 
 
-@pytest.mark.parametrize(("chains", "move_every"), [(1000, 0), (200, 2)])
-def test_weighted_chains_agree_with_the_enumeration(chains, move_every):
+def test_weighted_chains_agree_with_the_enumeration():
     """12 seeds: |mean - truth| < 6 standard errors over seeds, and .002 for the enumeration's own error."""
     changes, evidence = [], []
     for seed in range(12):
-        detector = hs.OnlineDetector(MODEL8, chains=chains, move_every=move_every, seed=seed)
+        detector = hs.OnlineDetector(MODEL8, chains=1000, seed=seed)
         detector.update_many(Y8)
         changes.append(detector._engine.change_probability()[1:])
         evidence.append(np.exp(detector.log_evidence - LOG_EVIDENCE8))
@@ -35,14 +38,13 @@ def test_weighted_chains_agree_with_the_enumeration(chains, move_every):
     assert abs(evidence.mean() - 1.0) < 6.0 * evidence.std(ddof=1) / np.sqrt(12) + 0.005
 
 
-@pytest.mark.parametrize("move_every", [0, 8])
-def test_batches_and_snapshots_make_no_difference(move_every):
+def test_batches_and_snapshots_make_no_difference():
     values = hs.datasets.four_states(200)
-    at_once = hs.OnlineDetector(MODEL, chains=30, move_every=move_every, seed=3)
+    at_once = hs.OnlineDetector(MODEL, chains=30, seed=3)
     events = at_once.update_many(values)
     assert events
     for size in (1, 7, 64):
-        detector, found = hs.OnlineDetector(MODEL, chains=30, move_every=move_every, seed=3), []
+        detector, found = hs.OnlineDetector(MODEL, chains=30, seed=3), []
         for begin in range(0, len(values), size):
             found += detector.update_many(values[begin : begin + size])
             if begin % 5 == 0:
@@ -115,3 +117,28 @@ def test_the_effective_sample_size_says_how_many_chains_speak():
 def test_hazard_and_outliers_are_refused_where_states_return():
     with pytest.raises(ValueError, match="no state returns"):
         hs.OnlineDetector(MODEL, outliers=0.01)
+
+
+def test_a_snapshot_from_when_chains_were_moved_goes_on_without_moves():
+    kept = json.loads((Path(__file__).parents[2] / "data" / "detector-with-moves.json").read_text())
+    values = np.array(kept["readings"], dtype=float)
+    restored = hs.OnlineDetector.restore(base64.b64decode(kept["snapshot"]))
+    chains, seen = restored._engine.chains, kept["seen"]
+    assert restored.time == seen
+    assert (restored.state.id, restored.state.visits) == (kept["state"], kept["visits"])
+    heaviest = int(np.argmax(chains.log_weight))
+    recent = chains.recent_uid[heaviest, np.arange(seen - 17, seen) % 17]
+    assert recent.tolist() == kept["recent"]
+    restored.update_many(values[seen:230])
+    assert restored.state.id == 0
+    assert restored.state.visits == 3
+    assert hs.OnlineDetector.restore(restored.snapshot()).snapshot() == restored.snapshot()
+
+
+def test_moves_are_deprecated_and_change_nothing():
+    values = hs.datasets.four_states(100)
+    with pytest.warns(DeprecationWarning, match="move_every does nothing"):
+        old = hs.OnlineDetector(MODEL, chains=20, move_every=8)
+    new = hs.OnlineDetector(MODEL, chains=20)
+    assert old.update_many(values) == new.update_many(values)
+    assert old.snapshot() == new.snapshot()
