@@ -229,7 +229,7 @@ def test_a_name_is_joined_where_the_state_is_shown_and_nowhere_else(fleet, port)
 @pytest.mark.parametrize(
     ("change_of", "said"),
     [
-        ({"sensor": "aa"}, "no sensor 'aa'; did you mean 'a'?"),
+        ({"sensor": "aa"}, "no sensor 'aa' has a state; did you mean 'a'?"),
         ({"generation": 1}, "has not come to generation 1"),
         ({"name": "x" * 61}, "length <= 60"),
         ({"state": -1}, ">= 0"),
