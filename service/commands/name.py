@@ -1,4 +1,4 @@
-"""``ishsmm-stream name``: names a state of a sensor. The name is shown; inference and published events do not change."""
+"""``ishsmm-stream name``: names a state of a sensor. Inference and published events do not change."""
 
 from __future__ import annotations
 
