@@ -11,6 +11,8 @@ from service.sensors.wording import duration_words
 from service.tools.terminal import lasting, share, table
 from service.tools.terminal import show as show_table
 
+_LIKELY = 0.01
+
 
 def show(out: Console, found: ShownDictionary) -> None:
     """Print the states as a table, and what is expected next."""
@@ -51,17 +53,22 @@ def outlook_words(found: ShownDictionary) -> list[str]:
     names = {state.id: state.name for state in found.states}
     lines = [f"Now in state {_called(found.state, names.get(found.state))}."]
     if found.novelty is not None:
-        lines.append(f"Probability that it is new: {share(found.novelty)}.")
+        lines.append(f"Probability that it is new: {_chance(found.novelty)}.")
     if found.remaining is not None:
         span = "" if found.interval_s is None else f", about {duration_words(found.remaining * found.interval_s)}"
         lines.append(f"Expected to last {found.remaining:.0f} more readings{span}.")
-    if found.next:
-        likely = [
-            f"{'a new state' if one.id is None else _called(one.id, one.name)} {share(one.probability)}"
-            for one in found.next
-        ]
+    likely = [
+        f"{'a new state' if one.id is None else _called(one.id, one.name)} {_chance(one.probability)}"
+        for one in found.next
+        if (one.probability or 0.0) >= _LIKELY
+    ]
+    if likely:
         lines.append(f"Next: {', '.join(likely)}.")
     return lines
+
+
+def _chance(probability: float | None) -> str:
+    return "< 1 %" if probability is not None and probability < _LIKELY else share(probability)
 
 
 def _called(state: int, name: str | None) -> str:
