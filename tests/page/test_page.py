@@ -357,7 +357,7 @@ def test_how_unusual_a_sensor_is_stands_in_words(serve, open_page):
 
 def returning_fleet():
     """A sensor with a dictionary, and one without."""
-    fleet = ShownFleet(Settings(rules=(Rule(match="m/*", model="recurring"), Rule())))
+    fleet = ShownFleet(Settings(rules=(Rule(match="m/*", model="recurring", state_names={"40": "full load"}), Rule())))
     for first, state, level in ((0, 0, 2.0), (40, 40, 20.0), (60, 0, 2.0), (120, 40, 20.0), (140, 0, 2.0)):
         fleet.take(recurring("m/1", first + 19, since=first, state=state, level=level, visits=2, labels=KILOWATTS))
     fleet.take(recurring("m/1", labels=KILOWATTS), dictionary("m/1"), state_record("plain"))
@@ -379,10 +379,10 @@ def test_the_states_of_a_sensor_are_listed_with_what_comes_next(serve, open_page
     section = page.get_by_role("region", name="States", exact=True)
     expect(section.locator("tbody tr")).to_have_count(3)
     assert [" ".join(cell.split()) for cell in states_of(page)[0]] == [
-        "#0", "2.0 kW", "1.0", "8.2–14 min", "60.0 %", "4", "21 min ago", "Merge…",
+        "#0", "2.0 kW", "1.0", "8.2\u201314 min", "60.0 %", "4", "21 min ago", "Merge…",
     ]  # fmt: skip
     assert states_of(page)[2][0].split() == ["#70", "now", "new"]
-    expect(section.locator("td").nth(3)).to_have_attribute("title", "8–14 readings")
+    expect(section.locator("td").nth(3)).to_have_attribute("title", "8\u201314 readings")
     expect(section.locator(".outlook")).to_have_text(
         "Now in #70. New: 25.0 %. Expected to stay for 12 more readings (12 min). "
         "Next: #0 60.0 %, full load 30.0 %, a new state 10.0 %."

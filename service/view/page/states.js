@@ -49,7 +49,7 @@ export function makeStates(sensor, changed) {
     return h(
       "tr", { class: state.retired ? "retired" : null },
       h("td", {}, h("button", { type: "button", class: "plain small state-name", title: `Name this state (#${state.id})`, onclick: rename },
-        h("span", { class: `swatch toned ${tone}` }), words), marks.map((mark) => h("span", { class: `chip${mark === "new" ? " is-new" : ""}` }, mark))),
+        h("span", { class: `swatch toned ${tone}` }), words), marks.map((mark) => [" ", h("span", { class: `chip${mark === "new" ? " is-new" : ""}` }, mark)]).flat()),
       h("td", { class: "number" }, state.level === null ? "–" : number(state.level, state.noise) + unit), h("td", { class: "number" }, number(state.noise, state.noise)),
       h("td", { class: "number", title: visitWords(state.dwell, null) }, visitWords(state.dwell, dictionary.interval_s)),
       h("td", { class: "number" }, state.share === null ? "–" : percent(state.share)), h("td", { class: "number" }, count(state.visits)),
