@@ -4,8 +4,8 @@ import { h, s } from "./dom.js";
 import { count, percent, stateName } from "./format.js";
 
 const WIDTH = 360;
-const HEIGHT = 320;
 const RADIUS = 112;
+const LABEL = 22; // room above and below the circles
 const MOST_STATES = 10;
 const MOST_ARROWS = 40;
 const MOST_LETTERS = 14;
@@ -18,8 +18,10 @@ export function diagram(dictionary, toneOf) {
   const most = arrows[0].count;
   const byId = new Map(nodes.map((node) => [node.id, node]));
   const words = arrows.slice(0, WORDED).map(({ from, to, count: times }) => `${byId.get(from).words} to ${byId.get(to).words} ${timesWords(times)}`);
+  const top = Math.min(...nodes.map(({ y, radius }) => y - radius)) - LABEL;
+  const bottom = Math.max(...nodes.map(({ y, radius }) => y + radius)) + LABEL;
   return s(
-    "svg", { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, role: "img", "aria-label": `Transitions between ${nodes.length} states. Most frequent: ${words.join("; ")}.` },
+    "svg", { viewBox: `0 ${top.toFixed(1)} ${WIDTH} ${(bottom - top).toFixed(1)}`, role: "img", "aria-label": `Transitions between ${nodes.length} states. Most frequent: ${words.join("; ")}.` },
     // the most frequent ones are on top
     [...arrows].reverse().map((arrow) => arrowOf(arrow, byId, most)), nodes.map(nodeOf), nodes.map(labelOf),
   );
@@ -46,7 +48,7 @@ function graph({ states, transitions }, toneOf) {
   nodes.forEach((node, i) => {
     const angle = (2 * Math.PI * i) / nodes.length - (nodes.length === 2 ? Math.PI : Math.PI / 2);
     node.x = WIDTH / 2 + RADIUS * Math.cos(angle);
-    node.y = HEIGHT / 2 + RADIUS * Math.sin(angle);
+    node.y = RADIUS * Math.sin(angle);
     node.radius = 7 + 21 * Math.sqrt(node.share);
   });
   return { nodes, arrows };
@@ -57,7 +59,7 @@ function nodeOf({ x, y, radius, tone, words, share }) {
 }
 
 function labelOf({ x, y, radius, words }) {
-  const isAbove = y < HEIGHT / 2 - 1;
+  const isAbove = y < -1;
   const text = words.length > MOST_LETTERS ? `${words.slice(0, MOST_LETTERS - 1)}…` : words;
   return s("text", { x: x.toFixed(1), y: (isAbove ? y - radius - 6 : y + radius + 14).toFixed(1), "text-anchor": "middle" }, text);
 }
