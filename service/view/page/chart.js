@@ -252,7 +252,8 @@ function statesPanel(parts, spans, unit, { x, top, height, end }) {
   parts.push(s("text", { class: "panel-name", x: LEFT, y: top - 8 }, "State"));
   for (const { segment, tone, from, to } of joined(spans)) {
     const [start, room] = [x(from), x(to) - x(from)];
-    parts.push(s("rect", { class: `fill-tone ${tone}`, x: start, y: top, width: Math.max(1, Math.min(end, x(to)) - start - 1), height, rx: 3, opacity: 0.35 },
+    const gap = room > 6 ? 1 : 0; // a narrow stretch needs all of its room
+    parts.push(s("rect", { class: `fill-tone ${tone}`, x: start, y: top, width: Math.max(1, Math.min(end, x(to)) - start - gap), height, rx: 3 * gap, opacity: 0.35 },
       s("title", {}, `${segmentName(segment, unit)}, from ${clock(from)}`)));
     const words = segmentName(segment, unit);
     if (room > 7 * words.length + 12) parts.push(s("text", { class: "state-label", x: start + 7, y: top + height / 2 + 4 }, words));
