@@ -35,6 +35,7 @@ BODIES: dict[str, Any] = {
     "/v1/acknowledgements": {"id": "c401598f", "note": "seen", "by": "me"},
     "/v1/acceptances": {"sensor": "a/b", "by": "me"},
     "/v1/names": {"sensor": "a/b", "generation": 0, "state": 0, "name": "idle", "by": "me"},
+    "/v1/merges": {"sensor": "a/b", "generation": 0, "state": 0, "into": 1, "by": "me"},
     "/v1/session": {"token": "secret"},
 }
 # Values as JSON text, right or wrong.

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import msgspec
 from http_helpers import free_port
 
 from service.api.recent import RecentEvents
@@ -27,11 +28,15 @@ from service.wire import messages
 from service.wire.messages import (
     AlarmEvent,
     ChangeEvent,
+    KnownState,
+    LikelyState,
     Notice,
     Place,
     RunLength,
     Segment,
     State,
+    StateDictionary,
+    StateEvent,
     StateRecord,
 )
 from service.wire.readings import rfc3339
@@ -67,6 +72,48 @@ def state_record(
         run_length=RunLength(low=1, median=index - since + 1, high=index + 1),
         change_probability=probability, n_states=1, recent=recent, return_period=return_period, learning=learning,
         promised=promised, budget_s=budget_s,
+    )  # fmt: skip
+
+
+def recurring(
+    sensor: str = "a", index: int = 199, *, state: int = 70, since: int = 180, visits: int = 1, readings: int = 20,
+    level: float = 20.4, generation: int = 0, **more: Any,
+) -> StateRecord:  # fmt: skip
+    """A record of ``model = "recurring"``: by default that of ``dictionary``, whose last state is new."""
+    record = state_record(
+        sensor, index, since=since, state=state, visits=visits, level=level, generation=generation, **more
+    )
+    present = msgspec.structs.replace(record.state, readings=readings, dwell=None)  # type: ignore[type-var]
+    return msgspec.structs.replace(
+        record, state=present, n_states=3, novelty=0.25, remaining=12.0,
+        next=[LikelyState(0, 0.6), LikelyState(40, 0.3), LikelyState(None, 0.1)],
+    )  # fmt: skip
+
+
+def known_state(state: int, level: float, visits: int, readings: int, last_seen: int, **more: Any) -> KnownState:
+    fields = {"name": None, "noise": 1.0, "share": None, "dwell": [8.2, 11.0, 14.4], "first_seen": state, **more}
+    return KnownState(id=state, level=level, visits=visits, readings=readings, last_seen=last_seen, **fields)
+
+
+def dictionary(sensor: str = "a", index: int = 199, generation: int = 0, **more: Any) -> StateDictionary:
+    """Three states, the last two of which are nearly the same."""
+    fields: dict[str, Any] = {
+        "states": [
+            known_state(0, 2.0, 4, 120, 178), known_state(40, 20.0, 2, 60, 160, name="full load"),
+            known_state(70, 20.4, 1, 20, 199),
+        ],
+        "transitions": [[0, 40, 2], [40, 0, 2], [40, 70, 1], [0, 70, 1]],
+        "interval_s": 60.0,
+        **more,
+    }  # fmt: skip
+    return StateDictionary(sensor=sensor, labels={}, generation=generation, index=index, time=moment(index), **fields)
+
+
+def state_event(sensor: str = "a", *, index: int = 40, status: str = "new_state", state: int = 40) -> StateEvent:
+    return StateEvent(
+        id=messages.state_event_id(sensor, 0, status, index), sensor=sensor, labels={}, generation=0, status=status,
+        index=index, time=moment(index), at=place(index + 2), state=state, name=None, visits=1, probability=0.93,
+        reasons=["new_state"] if status == "new_state" else [], summary=f"new state {state}, level 20",
     )  # fmt: skip
 
 
@@ -134,7 +181,7 @@ class ShownFleet:
 
     def take(self, *found: Any) -> None:
         for message in found:
-            if not isinstance(message, StateRecord):
+            if not isinstance(message, StateRecord | StateDictionary):
                 self.recent.add([message])
             self.view.take(message, int(time.time() * 1000))
 

@@ -10,6 +10,7 @@ import ishsmm_stream
 from service.api import view_answers as view
 from service.api.answers import Accepted, Events, Refusal, SensorPosterior, Sensors
 from service.api.session import COOKIE
+from service.operations.dictionary import ShownDictionary
 from service.settings.sinks import STATUSES
 from service.wire.messages import tidy
 from service.wire.readings import EARLIEST, LATEST
@@ -17,7 +18,7 @@ from service.wire.readings import EARLIEST, LATEST
 _ANSWERS = (Accepted, Events, Sensors, SensorPosterior, Refusal)
 _OF_THE_VIEW = (
     view.SensorHistory, view.IncidentList, view.Promised, view.Mutes, view.Done, view.Hello, view.Batch,
-    view.NewMute, view.NewAcknowledgement, view.NewAcceptance, view.NewName, view.NewSession,
+    view.NewMute, view.NewAcknowledgement, view.NewAcceptance, view.NewName, view.NewMerge, view.NewSession,
 )  # fmt: skip
 _EXAMPLE = {"sensor": "boiler-1", "time": 1767225600.5, "value": 20.1}
 _READING = {
@@ -43,7 +44,7 @@ _REFUSALS = {
     400: "something about the request is wrong; of a body with one bad reading nothing is taken",
     401: "the service has a token, and it was not shown",
     403: "the Host header names another host (http.hosts), or a page of another site sent this",
-    404: "there is no such sensor",
+    404: "there is no such sensor, or it has no such state",
     408: "the body came too slowly",
     409: "it cannot be done as things are, and why",
     413: "the body is larger than http.body_bytes",
@@ -216,7 +217,14 @@ def _paths_of_the_view() -> dict[str, Any]:
         "/v1/acceptances": {
             "post": _telling("postAcceptance", "Make what a sensor does now usual from here on", view.NewAcceptance),
         },
-        "/v1/names": {"post": _telling("postName", "Name a state of a sensor", view.NewName)},
+        "/v1/states": {"get": {
+            "operationId": "getStates",
+            "summary": "A sensor's state dictionary, with names and merges",
+            "parameters": [{**_option("sensor", {"type": "string", "minLength": 1}, "its name"), "required": True}],
+            "responses": _responses(ShownDictionary, 400, 401, 403, 404, 429, 503),
+        }},
+        "/v1/names": {"post": _telling("postName", "Name a state of a sensor", view.NewName, 404)},
+        "/v1/merges": {"post": _telling("postMerge", "Show a state of a sensor as another one", view.NewMerge, 404)},
         "/v1/session": {
             "post": {
                 **_telling("postSession", "Show the token, and get a cookie that stands for it", view.NewSession),
@@ -232,12 +240,12 @@ def _paths_of_the_view() -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _telling(name: str, summary: str, body: type) -> dict[str, Any]:
+def _telling(name: str, summary: str, body: type, *more: int) -> dict[str, Any]:
     return {
         "operationId": name,
         "summary": summary,
         "requestBody": {"required": True, "content": {"application/json": {"schema": _ref(body.__name__)}}},
-        "responses": _responses(view.Done, 400, 401, 403, 408, 409, 413, 415, 429, 503),
+        "responses": _responses(view.Done, 400, 401, 403, *more, 408, 409, 413, 415, 429, 503),
     }
 
 

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from service.api.answers import Acknowledged, NumberedEvent, SensorEntry
 from service.operations.control import Mute
+from service.operations.dictionary import ShownDictionary
 from service.operations.names import LONGEST
 from service.wire.messages import AlarmEvent, ChangeEvent, Incident
 
@@ -19,7 +20,7 @@ class SegmentEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A stretch in one state."""
 
     generation: int
-    state: Annotated[int, Meta(description="its id")]
+    state: Annotated[int, Meta(description="its id, or that of the state into which people merged it")]
     number: Annotated[int, Meta(description="of the state among those of this history, by first appearance, from 0")]
     name: Annotated[str | None, Meta(description="what people, or the rule, call the state")]
     since: Annotated[int | None, Meta(description="milliseconds since the epoch; null: not known any more")]
@@ -69,6 +70,7 @@ class SensorHistory(msgspec.Struct, frozen=True, kw_only=True):
     budget_s: Annotated[
         float | None, Meta(description="seconds: its budget allows one alarm in this time, on average; null: not known")
     ] = None
+    dictionary: Annotated[ShownDictionary | None, Meta(description="null: its model has none, or not yet")] = None
 
 
 class Counts(msgspec.Struct, frozen=True, kw_only=True):
@@ -174,6 +176,16 @@ class NewName(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=T
     generation: Annotated[int, Meta(ge=0)]
     state: Annotated[int, Meta(ge=0)]
     name: Annotated[str, Meta(max_length=LONGEST)]
+    by: Annotated[str, Meta(max_length=100)] = ""
+
+
+class NewMerge(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Show a state as another one; null takes that back."""
+
+    sensor: str
+    generation: Annotated[int, Meta(ge=0)]
+    state: Annotated[int, Meta(ge=0)]
+    into: Annotated[int, Meta(ge=0, description="id of the other state")] | None
     by: Annotated[str, Meta(max_length=100)] = ""
 
 

@@ -14,9 +14,20 @@ if TYPE_CHECKING:
     from service.operations.actions import Operations
 
 
+def add_config(parser: argparse.ArgumentParser) -> None:
+    """Declare the configuration."""
+    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file; variables ISHSMM_... come on top of it")
+
+
+def add_state(parser: argparse.ArgumentParser) -> None:
+    """Declare a sensor and one of its states."""
+    parser.add_argument("sensor", metavar="SENSOR", help="its whole name")
+    parser.add_argument("state", type=int, metavar="STATE", help="its number in `ishsmm-stream states`")
+
+
 def add_common(parser: argparse.ArgumentParser) -> None:
     """The configuration, and who speaks."""
-    parser.add_argument("--config", type=Path, metavar="FILE", help="TOML file; variables ISHSMM_... come on top of it")
+    add_config(parser)
     parser.add_argument("--by", metavar="NAME", help="who says so (default: the user who is logged in)")
 
 

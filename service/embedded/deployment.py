@@ -11,11 +11,12 @@ from typing import Any, Literal
 import msgspec
 
 from service.embedded import tables
-from service.embedded.control import ControlTable
+from service.embedded.control import ControlTable, NameTable
 from service.embedded.events import follow
 from service.embedded.intake import IntakeRecord, records_between
 from service.embedded.state_file import StateFile
 from service.operations.control import ControlLog
+from service.operations.names import NameLog
 from service.runtime.log import StoredSensor
 from service.settings import RecordMapping, Settings
 from service.wire import decoding, messages
@@ -126,6 +127,7 @@ class EmbeddedOperations:
     def __init__(self, settings: Settings) -> None:
         self._file = StateFile(settings.source.state)
         self.control: ControlLog = ControlTable(self._file)
+        self.names: NameLog = NameTable(self._file)
 
     def generation_of(self, sensor: str) -> int | None:
         """Return a sensor's generation: that of its snapshot, or of its state record if it has no snapshot yet."""
@@ -133,9 +135,14 @@ class EmbeddedOperations:
         found = reading.execute("SELECT generation FROM sensors WHERE sensor = ?", (sensor,)).fetchone()
         if found is not None:
             return int(found[0])
-        found = reading.execute("SELECT value FROM states WHERE sensor = ?", (sensor,)).fetchone()
-        state = None if found is None else messages.decode(found[0])
-        return state.generation if isinstance(state, messages.StateRecord) else None
+        record, _ = self.states_of(sensor)
+        return None if record is None else record.generation
+
+    def states_of(self, sensor: str) -> tuple[messages.StateRecord | None, messages.StateDictionary | None]:
+        """Return a sensor's newest state record and state dictionary, as far as it has them."""
+        keys = sensor, messages.dictionary_key(sensor).decode()
+        found = self._file.reading().execute("SELECT value FROM states WHERE sensor IN (?, ?)", keys)
+        return messages.as_states(value for (value,) in found)
 
     def sensors(self) -> list[str]:
         """Return the names of all sensors that have a state."""

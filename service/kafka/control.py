@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from typing import Generic, Protocol, TypeVar
 
 from kafka import KafkaProducer
@@ -102,17 +103,16 @@ def write(connection: Connection, topic: str, changes: Changes) -> None:
         guards.close(producer, 1.0)
 
 
-class KafkaControl:
-    """The control topic as commands use it."""
+class _TopicLog(Generic[_Folded]):
+    """A topic of what people say as commands use it."""
 
-    def __init__(self, connection: Connection, topic: str) -> None:
-        self._connection = connection
-        self._topic = topic
+    def __init__(self, connection: Connection, topic: str, follow: Callable[[], TopicFollower[_Folded]]) -> None:
+        self._connection, self._topic, self._follow = connection, topic, follow
         connection.check(reads=[topic], writes=[topic])
 
-    def read(self) -> ControlBook:
-        """All that is said now."""
-        follower = ControlFollower(self._connection, self._topic)
+    def read(self) -> _Folded:
+        """Return the state folded from all records."""
+        follower = self._follow()
         try:
             follower.catch_up()
         except ReadStalled as stalled:
@@ -122,5 +122,19 @@ class KafkaControl:
         return follower.book
 
     def write(self, changes: Changes) -> None:
-        """Say something more; returns when the brokers have it."""
+        """Write records. Returns when the brokers have them."""
         write(self._connection, self._topic, changes)
+
+
+class KafkaControl(_TopicLog[ControlBook]):
+    """The control topic as commands use it."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        super().__init__(connection, topic, lambda: ControlFollower(connection, topic))
+
+
+class KafkaNames(_TopicLog[NameBook]):
+    """The topic of names of states as commands use it."""
+
+    def __init__(self, connection: Connection, topic: str) -> None:
+        super().__init__(connection, topic, lambda: NameFollower(connection, topic))

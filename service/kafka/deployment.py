@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Generator, Iterator
 from contextlib import closing, contextmanager
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 import msgspec
@@ -14,10 +14,11 @@ from service.kafka import groups
 from service.kafka import topics as kafka_topics
 from service.kafka.changelog import ChangelogReader, ReadStalled
 from service.kafka.connection import ConnectionProblem
-from service.kafka.control import ControlFollower, KafkaControl
+from service.kafka.control import ControlFollower, KafkaControl, KafkaNames
 from service.kafka.following import follow, follow_dated, follow_several
 from service.kafka.input import connection_of, read_commit, reads_directly, sensor_topic
 from service.operations.control import ControlLog
+from service.operations.names import NameLog
 from service.runtime.forwarding import partition_of
 from service.runtime.log import StoredSensor
 from service.sensors.envelope import read_changelog_value
@@ -118,6 +119,11 @@ class KafkaOperations:
         self.control: ControlLog = KafkaControl(self._connection, settings.topics.control)
         self._reader = ChangelogReader(self._connection)
 
+    @cached_property
+    def names(self) -> NameLog:
+        """Names and merges of states. Opened when first used: other operations need no permission on their topic."""
+        return KafkaNames(self._connection, self._settings.topics.state_names)
+
     def generation_of(self, sensor: str) -> int | None:
         """Return a sensor's generation.
 
@@ -126,15 +132,20 @@ class KafkaOperations:
         """
         names = self._settings.topics
         for number in self._partitions(names.changelog, sensor):
-            value = self._newest(names.changelog, number, sensor)
-            if value is not None:
-                return read_changelog_value(value).generation
-        for number in self._partitions(names.states, sensor):
-            value = self._newest(names.states, number, sensor)
-            if value is not None:
-                state = messages.decode(value)
-                return state.generation if isinstance(state, messages.StateRecord) else None
-        return None
+            found = self._newest(names.changelog, number, sensor.encode())
+            if found:
+                return read_changelog_value(found[0]).generation
+        record, _ = self.states_of(sensor)
+        return None if record is None else record.generation
+
+    def states_of(self, sensor: str) -> tuple[messages.StateRecord | None, messages.StateDictionary | None]:
+        """Return a sensor's newest state record and state dictionary, as far as it has them."""
+        topic = self._settings.topics.states
+        for number in self._partitions(topic, sensor):
+            found = self._newest(topic, number, sensor.encode(), messages.dictionary_key(sensor))
+            if found:
+                return messages.as_states(found)
+        return None, None
 
     def sensors(self) -> list[str]:
         """Return the names of all sensors that have a state."""
@@ -166,12 +177,10 @@ class KafkaOperations:
     def close(self) -> None:
         self._reader.close()
 
-    def _newest(self, topic: str, number: int, sensor: str) -> bytes | None:
-        newest, wanted = None, sensor.encode()
-        for key, value, _ in self._reader.read(topic, number):
-            if key == wanted:
-                newest = value
-        return newest
+    def _newest(self, topic: str, number: int, *keys: bytes) -> list[bytes]:
+        """Return the newest values under these keys, without those that were removed."""
+        newest = {key: value for key, value, _ in self._reader.read(topic, number) if key in keys}
+        return [value for value in newest.values() if value is not None]
 
     def _partitions(self, topic: str, sensor: str = "") -> Iterator[int]:
         """Yield all partitions, beginning with the one that has the sensor for certain or probably: a changelog may be

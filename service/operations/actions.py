@@ -1,13 +1,17 @@
-"""Operations on sensors and events: mute, acknowledge, accept, reset, forget. They are the same on Kafka and in one
-file."""
+"""Operations on sensors, events and states: mute, acknowledge, accept, reset, forget, name, merge. They are the same on
+Kafka and in one file."""
 
 from __future__ import annotations
 
 import fnmatch
 import re
 import time
+from collections.abc import Mapping
 from typing import Protocol
 
+import msgspec
+
+from service.operations import names
 from service.operations.control import (
     NEVER,
     Acceptance,
@@ -19,7 +23,10 @@ from service.operations.control import (
     as_change,
     key_of,
 )
+from service.operations.dictionary import ShownDictionary, present_dictionary, shown_dictionary
+from service.operations.names import LONGEST, NameLog, StateName, shown_as
 from service.settings.nearest import nearest
+from service.wire.messages import KnownState, StateDictionary, StateRecord
 from service.wire.readings import from_rfc3339, rfc3339
 
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 604_800}
@@ -30,10 +37,19 @@ _SHORTEST_PREFIX = 6
 _MOST_NAMES = 20
 
 
-class Operations(Protocol):
-    """The sensors and events of a service, and the log to which operations on them are written."""
+class UnknownState(ValueError):
+    """The sensor has no such state."""
 
-    control: ControlLog
+
+class Operations(Protocol):
+    """The sensors and events of a service, and the logs to which operations on them are written."""
+
+    @property
+    def control(self) -> ControlLog: ...
+
+    @property
+    def names(self) -> NameLog: ...
+
     what_stays: str  # what is kept of a forgotten sensor, for messages to people
 
     def generation_of(self, sensor: str) -> int | None:
@@ -42,6 +58,10 @@ class Operations(Protocol):
 
     def sensors(self) -> list[str]:
         """Return the names of all sensors, to suggest the one that was meant."""
+        ...
+
+    def states_of(self, sensor: str) -> tuple[StateRecord | None, StateDictionary | None]:
+        """Return a sensor's newest state record and state dictionary, as far as it has them."""
         ...
 
     def events_with(self, beginning: str) -> dict[str, str]:
@@ -148,6 +168,101 @@ def forget(service: Operations, sensor: str, by: str) -> Forget:
     over = max(generation, book.finished_generation(sensor))
     said = Forget(sensor=sensor, generation=over, time=rfc3339(now()), by=by)
     service.control.write(as_change(said) | dict.fromkeys(book.of_sensor(sensor)))
+    return said
+
+
+def name_state(
+    service: Operations, sensor: str, state: int, name: str, by: str, generation: int | None = None
+) -> StateName:
+    """Name a state; an empty name removes the earlier one. ``generation``: by default, the sensor's present one.
+
+    Raises UnknownState if the sensor has a state dictionary without this state.
+    """
+    name = name.strip()
+    if len(name) > LONGEST:
+        raise ValueError(f"a name takes at most {LONGEST} characters, got {len(name)}")
+    generation = _generation(service, sensor, generation)
+    before = service.names.read().of(sensor, generation)
+    dictionary = _dictionary(service, sensor, generation)
+    entry = None if dictionary is None else _entry(dictionary, state, before)
+    return _write_name(service, _record(sensor, generation, state, before, entry), name=name, by=by)
+
+
+def merge_state(
+    service: Operations, sensor: str, state: int, into: int | None, by: str, generation: int | None = None
+) -> StateName:
+    """Show a state as another one; None undoes that. ``generation``: by default, the sensor's present one.
+
+    Raises UnknownState if the sensor's state dictionary has not both, ValueError if states would be merged in a circle.
+    """
+    generation = _generation(service, sensor, generation)
+    before = service.names.read().of(sensor, generation)
+    if into is None:
+        if state not in before or before[state].merged_into is None:
+            raise ValueError(f"state {state} of {sensor!r} is not merged into another one")
+        return _write_name(service, before[state], merged_into=None, by=by)
+    if into == state:
+        raise ValueError(f"state {state} of {sensor!r} cannot be merged into itself: give another state")
+    dictionary = _dictionary(service, sensor, generation)
+    if dictionary is None:
+        raise ValueError(
+            f"{sensor!r} has no state dictionary in generation {generation}, so that its states cannot be merged: "
+            "set model = 'recurring' in its rule"
+        )
+    _entry(dictionary, into, before)
+    record = _record(sensor, generation, state, before, _entry(dictionary, state, before))
+    merged = msgspec.structs.replace(record, merged_into=into)
+    if shown_as(state, {**before, state: merged}) == state:
+        raise ValueError(f"state {into} of {sensor!r} is merged into state {state} already: undo that first")
+    return _write_name(service, merged, by=by)
+
+
+def dictionary_of(service: Operations, sensor: str) -> ShownDictionary | None:
+    """Return a sensor's state dictionary as people see it, or None if it has none."""
+    generation = _generation(service, sensor)
+    record, dictionary = service.states_of(sensor)
+    if dictionary is None or dictionary.generation != generation:
+        return None
+    return shown_dictionary(dictionary, service.names.read().of(sensor, generation), record)
+
+
+def _generation(service: Operations, sensor: str, generation: int | None = None) -> int:
+    current = _known(service, sensor)
+    if generation is not None and generation > current:
+        raise ValueError(f"{sensor!r} has not come to generation {generation}, it is in {current}")
+    return current if generation is None else generation
+
+
+def _dictionary(service: Operations, sensor: str, generation: int) -> StateDictionary | None:
+    """Return the sensor's state dictionary if it is of this generation."""
+    record, found = service.states_of(sensor)
+    return present_dictionary(found, record) if found is not None and found.generation == generation else None
+
+
+def _entry(dictionary: StateDictionary, state: int, before: Mapping[int, StateName]) -> KnownState | None:
+    """Return a state's entry, or None if only people's records have the state. Raises UnknownState for others."""
+    known = {one.id: one for one in dictionary.states}
+    if state not in known and state not in before:
+        sensor, listed = dictionary.sensor, ", ".join(map(str, sorted({*known, *before})))
+        raise UnknownState(
+            f"no state {state} of {sensor!r}, it has {listed or 'none yet'}: `ishsmm-stream states {sensor}` lists them"
+        )
+    return known.get(state)
+
+
+def _record(
+    sensor: str, generation: int, state: int, before: Mapping[int, StateName], entry: KnownState | None
+) -> StateName:
+    """Return a state's record with its present entry, to be changed."""
+    found = before.get(state)
+    if found is None:
+        return StateName(sensor=sensor, generation=generation, state=state, name="", time="", known=entry)
+    return found if entry is None else msgspec.structs.replace(found, known=entry)
+
+
+def _write_name(service: Operations, record: StateName, **changes: object) -> StateName:
+    said = msgspec.structs.replace(record, **changes, time=rfc3339(now()))
+    service.names.write(names.as_change(said))
     return said
 
 

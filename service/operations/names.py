@@ -1,4 +1,5 @@
-"""Names that people give to states. They are joined when states are shown, never written into events or state records.
+"""Names and merges of states, made by people. They are applied when states are shown, never written into events or
+state records, and inference does not read them.
 
 Each is a record with a key of its own, made of sensor, generation and state. A later record replaces an earlier one
 of the same key, and an empty one removes it. They are stored on a compacted topic that every view reads as a whole,
@@ -9,13 +10,13 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
-from typing import Annotated
+from typing import Annotated, Protocol
 
 import msgspec
 from msgspec import Meta
 
 from service.operations.control import Changes
-from service.wire.messages import VERSION
+from service.wire.messages import VERSION, KnownState
 
 log = logging.getLogger(__name__)
 
@@ -23,18 +24,35 @@ LONGEST = 60
 
 
 class StateName(msgspec.Struct, frozen=True, kw_only=True, tag_field="type", tag="state_name"):
-    """What people call a state of a sensor in one of its generations."""
+    """How people want a state of a sensor to be shown, in one of its generations."""
 
     version: int = VERSION
     sensor: str
     generation: int
     state: Annotated[int, Meta(description="its `id` in state records")]
-    name: str
+    name: Annotated[str, Meta(description="empty: none")]
     time: str
     by: Annotated[str, Meta(description="who said so")] = ""
+    merged_into: Annotated[int | None, Meta(description="it is shown as this other state; null: as itself")] = None
+    known: Annotated[
+        KnownState | None,
+        Meta(description="its entry in the state dictionary at that time, to show after the dictionary dropped it"),
+    ] = None
 
 
 RECORDS = {"state_name": StateName}
+
+
+class NameLog(Protocol):
+    """The store of names and merges."""
+
+    def read(self) -> NameBook:
+        """Return the state folded from all records."""
+        ...
+
+    def write(self, changes: Changes) -> None:
+        """Write records. Returns when they are durable."""
+        ...
 
 
 def key_of(sensor: str, generation: int, state: int) -> str:
@@ -47,16 +65,32 @@ def key_of(sensor: str, generation: int, state: int) -> str:
 
 
 def as_change(record: StateName) -> dict[str, bytes | None]:
-    """Return the record as bytes by key. A record without a name removes the earlier one."""
-    value = msgspec.json.encode(record) if record.name else None
+    """Return the record as bytes by key. A record without a name and a merge removes the earlier one."""
+    value = msgspec.json.encode(record) if record.name or record.merged_into is not None else None
     return {key_of(record.sensor, record.generation, record.state): value}
 
 
+def shown_as(state: int, names: Mapping[int, StateName]) -> int:
+    """Return the state that a state is shown as: the last of its chain of merges.
+
+    ``names``: records of the same sensor and generation, by state. Merges in a circle, which two people can make at
+    the same time, do not count.
+    """
+    found, seen = state, {state}
+    while (record := names.get(found)) is not None and record.merged_into is not None:
+        found = record.merged_into
+        if found in seen:
+            return state
+        seen.add(found)
+    return found
+
+
 class NameBook:
-    """State names folded from records. One thread changes it; other threads may read it."""
+    """Names and merges folded from records. One thread changes it; other threads may read it."""
 
     def __init__(self) -> None:
         self._names: dict[str, StateName] = {}
+        self._by_state: dict[tuple[str, int], dict[int, StateName]] = {}  # by sensor and generation
         self.version = 0  # rises with every change
 
     def apply(self, changes: Changes) -> None:
@@ -68,7 +102,10 @@ class NameBook:
                 names[key] = record
             elif value is None:
                 names.pop(key, None)
-        self._names = names
+        by_state: dict[tuple[str, int], dict[int, StateName]] = {}
+        for one in names.values():
+            by_state.setdefault((one.sensor, one.generation), {})[one.state] = one
+        self._names, self._by_state = names, by_state
         self.version += bool(changes)
 
     def replace(self, records: Mapping[str, bytes]) -> None:
@@ -76,13 +113,12 @@ class NameBook:
         gone: dict[str, bytes | None] = dict.fromkeys(key for key in self._names if key not in records)
         self.apply({**gone, **records})
 
-    def name_of(self, sensor: str, generation: int, state: int) -> str | None:
-        """Return a state's name, or None if it has none."""
-        found = self._names.get(key_of(sensor, generation, state))
-        return None if found is None else found.name
+    def of(self, sensor: str, generation: int) -> Mapping[int, StateName]:
+        """Return the records of a sensor's generation, by state."""
+        return self._by_state.get((sensor, generation), {})
 
     def of_sensor(self, sensor: str) -> Iterable[str]:
-        """Return the keys of a sensor's names, which are removed when the sensor is forgotten."""
+        """Return the keys of a sensor's records, which are removed when the sensor is forgotten."""
         return [key for key, record in self._names.items() if record.sensor == sensor]
 
 

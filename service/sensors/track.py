@@ -598,6 +598,7 @@ class Track:
                 for one in known
             ],
             transitions=[list(one) for one in self.detector.transitions],
+            interval_s=messages.rounded(self.interval_s) if self.interval_s > 0.0 else None,
         )
 
     def _recent(self) -> list[list[float | None]]:

@@ -1,11 +1,11 @@
-"""Operations on the page: mutes, acknowledgements, acceptances, names of states."""
+"""Operations on the page: mutes, acknowledgements, acceptances, names and merges of states."""
 
 from __future__ import annotations
 
 import threading
 from typing import Protocol
 
-from service.operations import actions, names
+from service.operations import actions
 from service.operations.control import (
     Acceptance,
     Acknowledgement,
@@ -14,10 +14,9 @@ from service.operations.control import (
     ControlLog,
     Mute,
 )
-from service.operations.names import NameBook, StateName
-from service.settings.nearest import nearest
+from service.operations.names import NameBook, NameLog, StateName
 from service.view.sensor_index import SensorIndex
-from service.wire.readings import rfc3339
+from service.wire.messages import StateDictionary, StateRecord
 
 
 class ControlRecords(Protocol):
@@ -93,6 +92,19 @@ class _ViewControl:
         self._people.write_control(changes)
 
 
+class _ViewNames:
+    """A ``NameLog`` for the actions."""
+
+    def __init__(self, people: People) -> None:
+        self._people = people
+
+    def read(self) -> NameBook:
+        return self._people.names
+
+    def write(self, changes: Changes) -> None:
+        self._people.write_names(changes)
+
+
 class ViewOperations:
     """The operations of the page."""
 
@@ -101,6 +113,7 @@ class ViewOperations:
     def __init__(self, fleet: SensorIndex, people: People) -> None:
         self._fleet, self._people = fleet, people
         self.control: ControlLog = _ViewControl(people)
+        self.names: NameLog = _ViewNames(people)
 
     def generation_of(self, sensor: str) -> int | None:
         """Return a sensor's generation, or None if the sensor is not found."""
@@ -109,6 +122,10 @@ class ViewOperations:
     def sensors(self) -> list[str]:
         """Return the names of all sensors that have a state."""
         return self._fleet.names()
+
+    def states_of(self, sensor: str) -> tuple[StateRecord | None, StateDictionary | None]:
+        """Return a sensor's newest state record and state dictionary, as far as it has them."""
+        return self._fleet.look(sensor, lambda one: (one.state, one.dictionary)) or (None, None)
 
     def events_with(self, beginning: str) -> dict[str, str]:
         """Return the sensors of changes and alarms by their ids, of those whose ids begin like this."""
@@ -138,20 +155,14 @@ class ViewOperations:
 
     def name(self, sensor: str, generation: int, state: int, name: str, by: str) -> StateName:
         """Name a state. An empty name removes the earlier one."""
-        current = self.generation_of(sensor)
-        if current is None:
-            known = self.sensors()
-            raise ValueError(f"no sensor {sensor!r}{nearest(sensor, known) if known else '; there is none at all'}")
-        if generation > current:
-            raise ValueError(f"{sensor!r} has not come to generation {generation}, it is in {current}")
-        said = StateName(
-            sensor=sensor, generation=generation, state=state, name=name.strip(), by=by, time=rfc3339(actions.now())
-        )
-        self._people.write_names(names.as_change(said))
-        return said
+        return actions.name_state(self, sensor, state, name, by, generation)
+
+    def merge(self, sensor: str, generation: int, state: int, into: int | None, by: str) -> StateName:
+        """Show a state as another one. None undoes that."""
+        return actions.merge_state(self, sensor, state, into, by, generation)
 
     def forget(self, sensor: str) -> None:
-        """Remove the state names of a forgotten sensor."""
+        """Remove the names and merges of a forgotten sensor."""
         keys = list(self._people.names.of_sensor(sensor))
         if keys:
             self._people.write_names(dict.fromkeys(keys))

@@ -18,6 +18,7 @@ from service.api.openapi import INCIDENT_STATUSES, MOST_OFFSET, ONLY, SORTS
 from service.api.requests import MOST_AT_ONCE, Bodies, Refused, answer, ask, chosen, options, whole
 from service.api.session import LASTS, Session
 from service.http.attempts import client_of
+from service.operations.actions import UnknownState
 from service.view import stream
 from service.view.files import PageFiles
 from service.view.operations import ViewOperations
@@ -52,7 +53,9 @@ class FleetRoutes:
             _route("/v1/mutes", GET=self.get_mutes, POST=self.post_mute, DELETE=self.delete_mute),
             _route("/v1/acknowledgements", POST=self.post_acknowledgement),
             _route("/v1/acceptances", POST=self.post_acceptance),
+            Route("/v1/states", self.get_states),
             _route("/v1/names", POST=self.post_name),
+            _route("/v1/merges", POST=self.post_merge),
             Route("/v1/stream", self.get_stream),
         ]
 
@@ -97,6 +100,18 @@ class FleetRoutes:
             if found is not None:
                 return answer(self._view.with_name(found))
         raise Refused(404, "no_such_sensor", f"no state of {name!r} is known")
+
+    async def get_states(self, request: Request) -> Response:
+        name = options(request, "sensor").get("sensor", "")
+        if not name:
+            raise Refused(400, "bad_option", "sensor takes the name of a sensor, and is needed")
+        found = await ask(self._view.states, name)
+        if found is not None:
+            return answer(found)
+        if self._operations.generation_of(name) is None:
+            raise Refused(404, "no_such_sensor", f"no state of {name!r} is known")
+        detail = f"{name!r} has no state dictionary: set model = 'recurring' in its rule, and wait for readings"
+        raise Refused(404, "no_dictionary", detail)
 
     async def get_incidents(self, request: Request) -> Response:
         status = chosen(options(request, "status"), "status", INCIDENT_STATUSES)
@@ -143,11 +158,21 @@ class FleetRoutes:
         )  # fmt: skip
         return self._done(f"state {said.state} of {said.sensor} is called {said.name or 'by its number'}")
 
+    async def post_merge(self, request: Request) -> Response:
+        wanted = await self._bodies.read_as(request, answers.NewMerge)
+        said = await self._do(
+            self._operations.merge, wanted.sensor, wanted.generation, wanted.state, wanted.into, wanted.by
+        )  # fmt: skip
+        shown = "itself" if said.merged_into is None else f"state {said.merged_into}"
+        return self._done(f"state {said.state} of {said.sensor} is shown as {shown}")
+
     async def _do(self, act: Callable[..., Any], *arguments: Any) -> Any:
         try:
             return await run_in_threadpool(act, *arguments)
         except self._not_kept as error:
             raise Refused(503, "not_kept", f"it may not be kept: {error}", headers={"Retry-After": "1"}) from None
+        except UnknownState as error:
+            raise Refused(404, "no_such_state", str(error)) from None
         except ValueError as error:
             raise Refused(409, "not_possible", str(error)) from None
 

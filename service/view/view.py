@@ -24,7 +24,8 @@ from service.api.answers import (
 )
 from service.incidents import Incidents
 from service.operations.control import Acknowledgement, ControlBook, Mute
-from service.operations.names import NameBook
+from service.operations.dictionary import ShownDictionary, shown_dictionary, shown_name, shown_state
+from service.operations.names import NameBook, shown_as
 from service.settings import Settings
 from service.view.history import SeenSegment, levels_of
 from service.view.sensor_index import LATELY, Only, SensorIndex, Sort, ViewedSensor, change_time
@@ -153,12 +154,13 @@ class View:
         return self.fleet.look(name, self._posterior)
 
     def with_name(self, posterior: SensorPosterior) -> SensorPosterior:
-        """With the name that people have given to its state."""
-        state = posterior.state
-        given = None if state is None else self._books.names.name_of(posterior.sensor, posterior.generation, state.id)
-        if state is None or given is None:
-            return posterior
-        return msgspec.structs.replace(posterior, state=msgspec.structs.replace(state, name=given))
+        """Return the posterior with its state as people see it: merged and named."""
+        state = self._shown_state(posterior.sensor, posterior.generation, posterior.state)
+        return posterior if state is posterior.state else msgspec.structs.replace(posterior, state=state)
+
+    def states(self, name: str) -> ShownDictionary | None:
+        """Return a sensor's state dictionary, or None if it has none."""
+        return self.fleet.look(name, self._dictionary)
 
     def history(self, name: str) -> answers.SensorHistory | None:
         """A sensor's past."""
@@ -310,16 +312,27 @@ class View:
     def _named(self, sensor: ViewedSensor) -> messages.State | None:
         record = sensor.state
         assert record is not None
-        state = record.state
-        given = None if state is None else self._books.names.name_of(sensor.name, record.generation, state.id)
-        return state if state is None or given is None else msgspec.structs.replace(state, name=given)
+        return self._shown_state(sensor.name, record.generation, record.state)
+
+    def _shown_state(self, sensor: str, generation: int, state: messages.State | None) -> messages.State | None:
+        names = self._books.names.of(sensor, generation)
+        if state is None or not names:
+            return state
+        return shown_state(state, names, self._settings.rule_for(sensor).state_names)
+
+    def _dictionary(self, sensor: ViewedSensor) -> ShownDictionary | None:
+        if sensor.dictionary is None or sensor.dictionary.generation != sensor.generation:
+            return None
+        names = self._books.names.of(sensor.name, sensor.generation)
+        return shown_dictionary(sensor.dictionary, names, sensor.state)
 
     def _history(self, sensor: ViewedSensor) -> answers.SensorHistory:
         record, history = sensor.state, sensor.history
         assert record is not None
         numbers: dict[tuple[int, int], int] = {}
-        for one in history.segments:
-            numbers.setdefault((one.generation, one.state), len(numbers))
+        shown = [self._shown_id(sensor.name, one) for one in history.segments]
+        for one, state in zip(history.segments, shown, strict=True):
+            numbers.setdefault((one.generation, state), len(numbers))
         return answers.SensorHistory(
             sensor=sensor.name,
             labels=record.labels,
@@ -327,7 +340,11 @@ class View:
             states_return=self._settings.rule_for(sensor.name).states_return,
             readings=history.readings,
             probabilities=list(history.probabilities),
-            segments=[self._segment(sensor.name, one, numbers) for one in history.segments],
+            segments=[
+                self._segment(sensor.name, one, state, numbers[one.generation, state])
+                for one, state in zip(history.segments, shown, strict=True)
+            ],
+            dictionary=self._dictionary(sensor),
             changes=[answers.KnownChange(one, self._acknowledged(one.id)) for one in sensor.changes.values()],
             alarms=[
                 answers.KnownAlarm(one, self._acknowledged(one.id), one is sensor.alarm, sensor.cleared.get(one.id))
@@ -339,10 +356,14 @@ class View:
             muted_until=self._muted_until(sensor.name, _now()),
         )
 
-    def _segment(self, sensor: str, one: SeenSegment, numbers: dict[tuple[int, int], int]) -> answers.SegmentEntry:
+    def _shown_id(self, sensor: str, one: SeenSegment) -> int:
+        return shown_as(one.state, self._books.names.of(sensor, one.generation))
+
+    def _segment(self, sensor: str, one: SeenSegment, state: int, number: int) -> answers.SegmentEntry:
+        of_rule = self._settings.rule_for(sensor).state_names | ({str(one.state): one.name} if one.name else {})
         return answers.SegmentEntry(
-            generation=one.generation, state=one.state, number=numbers[one.generation, one.state],
-            name=self._books.names.name_of(sensor, one.generation, one.state) or one.name,
+            generation=one.generation, state=state, number=number,
+            name=shown_name(state, self._books.names.of(sensor, one.generation), of_rule),
             since=one.since, until=one.until, levels=one.levels, noises=one.noises,
         )  # fmt: skip
 

@@ -11,7 +11,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -167,6 +167,9 @@ class StateDictionary(_Versioned, tag="dictionary", frozen=True, kw_only=True):
     time: str
     states: Annotated[list[KnownState], Meta(description="oldest first; a state that made room for others is gone")]
     transitions: Annotated[list[list[int]], Meta(description="[from, to, how often], by ids")]
+    interval_s: Annotated[
+        float | None, Meta(description="seconds between readings, on average; null: not known yet")
+    ] = None
 
 
 class LikelyState(msgspec.Struct, frozen=True):
@@ -444,6 +447,14 @@ def dictionary_key(sensor: str) -> bytes:
 def is_dictionary_key(key: bytes) -> bool:
     """Return whether a key of the states topic is that of a state dictionary, not of a sensor."""
     return key.endswith(_DICTIONARY)
+
+
+def as_states(values: Iterable[bytes]) -> tuple[StateRecord | None, StateDictionary | None]:
+    """Return the state record and the state dictionary among the encoded messages about a sensor."""
+    found = [decode(value) for value in values]
+    records = [message for message in found if isinstance(message, StateRecord)]
+    dictionaries = [message for message in found if isinstance(message, StateDictionary)]
+    return records[-1] if records else None, dictionaries[-1] if dictionaries else None
 
 
 def status_of(event: Event) -> str:

@@ -7,12 +7,12 @@ import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, settings
 from schemathesis.specs.openapi.checks import positive_data_acceptance
-from view_helpers import ShownFleet, change, notice, shown, state_record
+from view_helpers import ShownFleet, change, dictionary, notice, recurring, shown, state_record
 
 from service.api.openapi import document
 
 # JSON Schema cannot say all: to it 3.0 is a whole number, and a name may have any characters.
-NOT_TAKEN = {"postName", "postReadings"}
+NOT_TAKEN = {"postMerge", "postName", "postReadings"}
 # A stream has no end, and metrics are not JSON.
 LEFT_OUT = ["getStream", "getMetrics"]
 QUICK = settings(
@@ -38,6 +38,7 @@ def address():
     fleet = ShownFleet()
     for name in ("a", "b/c", "ü", "x/history"):
         fleet.take(state_record(name), change(name), notice(name))
+    fleet.take(recurring("r"), dictionary("r"))
     with shown(fleet, body_bytes=100_000) as port:
         yield f"http://127.0.0.1:{port}"
 

@@ -87,7 +87,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(tmp_path, capsys, text, said):
 
 def test_schema_prints_all_or_one(capsys):
     assert cli.main(["schema"]) == 0
-    own = {"change", "alarm", "state", "notice", "incident", "summary", "dead_letter"}
+    own = {"change", "alarm", "state_event", "state", "dictionary", "notice", "incident", "summary", "dead_letter"}
     control = {"mute", "acknowledgement", "acceptance", "reset", "forget", "state_name"}
     assert set(json.loads(capsys.readouterr().out)) == own | control
     assert cli.main(["schema", "notice"]) == 0

@@ -148,6 +148,55 @@ def test_what_people_say_is_on_topics_that_every_view_and_command_reads(service)
     assert answer.problem == (409, "not_taken")
 
 
+def test_states_are_named_and_merged_for_every_view_and_command(service):
+    name, plain = NAMES[0], NAMES[1]
+    windows = {"window": {"readings": WINDOW}}
+    service.configure(rules=[{"match": name, "model": "recurring", **windows}, {"match": "*", **windows}])
+    compile_kernels(Rule(model="recurring"))
+    config = str(service.write())
+
+    def run(*words):
+        return command([*words, "--config", config], **service.environment)
+
+    worker = service.start()
+    worker.wait_until_said("restored in", 120)
+    view = started(service)
+    levels = np.repeat([0.0, 10.0] * 4, 30) + np.random.default_rng(0).normal(size=240)
+    start = time.time() - 3600
+    records = [(one, reading(one, i, float(level), start)) for i, level in enumerate(levels) for one in (name, plain)]
+    produce_readings(service.connection, service.name, records, PARTITIONS)
+
+    def states(port):
+        answer = get(port, f"/v1/states?sensor={name}")
+        return {one["id"]: one for one in answer.json["states"]} if answer.status == 200 else {}
+
+    eventually(lambda: len(states(view.port)) == 2 and get(view.port, f"/v1/sensors/{name}").json["index"] == 239, 90)
+    low, high = sorted(states(view.port), key=lambda state: states(view.port)[state]["level"])
+    listed = run("states", name)
+    assert (listed.returncode, listed.stdout.splitlines()[0].split()[:2]) == (0, ["state", "name"]), listed.stderr
+    assert run("name", name, str(low), "idle").stdout == f"state {low} of {name} is called idle\n"
+    assert run("merge", name, str(high), str(low)).stdout == f"state {high} of {name} is shown as state {low}\n"
+    eventually(lambda: set(states(view.port)) == {low}, 30, "what a command says is heard")
+    assert states(view.port)[low]["name"] == "idle"
+    assert get(view.port, f"/v1/sensors/{name}").json["state"]["id"] == low
+    assert f"state {low} of '{name}' is not merged into another one" in run("unmerge", name, str(low)).stderr
+    assert "no state 7777 of" in run("name", name, "7777", "x").stderr
+    assert "has no state dictionary" in run("states", plain).stderr
+    assert view.stop() == 0
+
+    later = started(service)
+    assert states(later.port)[low]["merged"] == [high]
+    body = {"sensor": name, "generation": 0, "state": high, "into": None}
+    path = "/v1/merges"
+    answer = request(later.port, "POST", path, json.dumps(body).encode(), content_type="application/json")
+    assert answer.status == 200, answer.body
+    assert set(states(later.port)) == {low, high}
+    assert run("forget", name, "--yes").returncode == 0
+    eventually(lambda: name not in later.sensors(), 30, "the sensor is gone")
+    eventually(lambda: "no sensor" in run("states", name).stderr, 30, "its dictionary, too")
+    assert get(later.port, f"/v1/states?sensor={name}").problem == (404, "no_such_sensor")
+
+
 def test_a_mistake_is_one_line(service, tmp_path):
     config = str(service.write())
     missing = command(["view", "--config", config], ISHSMM_TOPICS__STATE_NAMES="no-such-topic", **service.environment)

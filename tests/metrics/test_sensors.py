@@ -8,13 +8,13 @@ import msgspec
 import pytest
 from events import change, notice
 from prometheus_client import CollectorRegistry, generate_latest
-from view_helpers import state_record
+from view_helpers import dictionary, known_state, state_record
 
-from service.metrics.sensors import STATUSES, SUSPICIOUS_FOR, SensorSeries
+from service.metrics.sensors import MOST_STATES, STATUSES, SUSPICIOUS_FOR, SensorSeries
 from service.sensors.records import Outbound
 from service.settings import Rule, Settings
 from service.settings.sections import MetricsSettings
-from service.wire.messages import RunLength
+from service.wire.messages import RunLength, dictionary_key
 
 
 class Straw:
@@ -168,6 +168,32 @@ def test_what_listed_sensors_say():
     assert ("ishsmm_sensor_noise", "a", "false") not in shown
     assert shown["ishsmm_sensor_silent", "a", "false"] == 1
     assert len(shown) < len(STATUSES) + 6
+
+
+def test_the_states_that_a_listed_sensor_returns_to():
+    found, _ = series(sensors=("a",), top=0)
+    found.follow({0: Straw("a", "b")})
+    found.committed([Outbound("states", dictionary_key(name), dictionary(name)) for name in ("a", "b")])
+    shown = said(found)
+    for metric, values in (("readings", (120, 60, 20)), ("visits", (4, 2, 1))):
+        series_of = {key[1:]: value for key, value in shown.items() if key[0] == f"ishsmm_sensor_state_{metric}"}
+        assert series_of == {
+            ("a", "false", state): value for state, value in zip(("0", "40", "70"), values, strict=True)
+        }
+    found.committed([Outbound("states", dictionary_key("a"), dictionary("a", states=[known_state(40, 1.0, 3, 61, 9)]))])
+    assert said(found)["ishsmm_sensor_state_readings", "a", "false", "40"] == 61
+    assert ("ishsmm_sensor_state_readings", "a", "false", "0") not in said(found)
+
+
+def test_states_beyond_the_most_frequent_are_one_series():
+    found, _ = series(sensors=("a",), top=0)
+    found.follow({0: Straw("a")})
+    states = [known_state(i, 1.0, i + 1, 10 * (i + 1), 9) for i in range(MOST_STATES + 3)]
+    found.committed([Outbound("states", dictionary_key("a"), dictionary("a", states=states))])
+    readings = {key[3]: value for key, value in said(found).items() if key[0] == "ishsmm_sensor_state_readings"}
+    visits = {key[3]: value for key, value in said(found).items() if key[0] == "ishsmm_sensor_state_visits"}
+    assert set(readings) == set(visits) == {*(str(i) for i in range(3, MOST_STATES + 3)), "other"}
+    assert (readings["12"], readings["other"], visits["other"]) == (130, 60, 6)
 
 
 @pytest.mark.parametrize("parameters", [{"rate": 3.0}, {"mean[0]": 3.0, "mean[1]": 4.0}])

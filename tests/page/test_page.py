@@ -12,7 +12,18 @@ from axe_playwright_python.sync_playwright import Axe
 from embedded_helpers import Process
 from http_helpers import post
 from playwright.sync_api import expect
-from view_helpers import ShownFleet, alarm, change, notice, shown, state_record
+from view_helpers import (
+    ShownFleet,
+    alarm,
+    change,
+    dictionary,
+    known_state,
+    notice,
+    recurring,
+    shown,
+    state_event,
+    state_record,
+)
 
 from ishsmm_stream.online.rarity import LEARNING
 from service.settings import Rule, Settings
@@ -339,6 +350,130 @@ def test_how_unusual_a_sensor_is_stands_in_words(serve, open_page):
     expect(rows(page)).to_have_count(len(periods) + 1)
     for row, words in zip(rows(page).all(), [*periods.values(), f"learning260 of {LEARNING} readings"], strict=True):
         expect(row.locator("td").nth(1)).to_have_text(words)
+
+
+# States that return
+
+
+def returning_fleet():
+    """A sensor with a dictionary, and one without."""
+    fleet = ShownFleet(Settings(rules=(Rule(match="m/*", model="recurring", state_names={"40": "full load"}), Rule())))
+    for first, state, level in ((0, 0, 2.0), (40, 40, 20.0), (60, 0, 2.0), (120, 40, 20.0), (140, 0, 2.0)):
+        fleet.take(recurring("m/1", first + 19, since=first, state=state, level=level, visits=2, labels=KILOWATTS))
+    fleet.take(recurring("m/1", labels=KILOWATTS), dictionary("m/1"), state_record("plain"))
+    fleet.take(*(state_event("m/1", status=status, index=i) for i, status in enumerate(STATE_NEWS)))
+    return fleet
+
+
+KILOWATTS = {"unit": "kW"}
+STATE_NEWS = ("entered", "new_state", "spike")
+
+
+def states_of(page):
+    """The rows of the dictionary, as the texts of their cells."""
+    return [row.locator("td").all_inner_texts() for row in page.locator(".states tbody tr").all()]
+
+
+def test_the_states_of_a_sensor_are_listed_with_what_comes_next(serve, open_page):
+    page = open_page(serve(returning_fleet()), sensor_place("m/1"))
+    section = page.get_by_role("region", name="States", exact=True)
+    expect(section.locator("tbody tr")).to_have_count(3)
+    assert [" ".join(cell.split()) for cell in states_of(page)[0]] == [
+        "#0", "2.0 kW", "1.0", "8.2\u201314 min", "60.0 %", "4", "21 min ago", "Merge…",
+    ]  # fmt: skip
+    assert states_of(page)[2][0].split() == ["#70", "now", "new"]
+    expect(section.locator("td").nth(3)).to_have_attribute("title", "8\u201314 readings")
+    expect(section.locator(".outlook")).to_have_text(
+        "Now in #70. New: 25.0 %. Expected to stay for 12 more readings (12 min). "
+        "Next: #0 60.0 %, full load 30.0 %, a new state 10.0 %."
+    )
+    drawing = section.get_by_role("img", name=re.compile("Transitions between 3 states. Most frequent: "))
+    expect(drawing).to_have_attribute("aria-label", re.compile("#0 to full load 2 times; full load to #0 2 times"))
+    expect(drawing.locator("circle")).to_have_count(3)
+    expect(drawing.locator(".arrow")).to_have_count(4)
+    expect(page.get_by_role("heading", name="States", exact=True)).to_have_count(1)
+    page.get_by_role("link", name="← Fleet").click()
+    page.locator('.sensor-link[title="plain"]').click()
+    expect(page.locator(".plot svg")).to_be_visible()
+    expect(page.locator(".states")).to_be_hidden()
+    expect(page.get_by_role("heading", name="States", exact=True)).to_have_count(1)
+
+
+def colours_of(page):
+    """Of the swatches in the table, by name."""
+    shown = (
+        "all => Object.fromEntries(all.map((one) => [one.innerText, getComputedStyle(one.firstChild).backgroundColor]))"
+    )
+    return page.locator(".states .state-name").evaluate_all(shown)
+
+
+def test_people_name_and_merge_states_and_undo_it(serve, open_page):
+    page = open_page(serve(returning_fleet()), sensor_place("m/1"))
+    rows_of = page.locator(".states tbody tr")
+    expect(rows_of).to_have_count(3)
+    colours = colours_of(page)
+    assert len(set(colours.values())) == 3
+    ribbon = page.locator(".plot rect[rx]")
+    expect(ribbon).to_have_count(6)
+    page.locator(".state-name", has_text="#0").click()
+    page.get_by_label("Name", exact=True).fill("idle")
+    page.get_by_role("button", name="Save").press("Enter")
+    expect(rows_of.first).to_contain_text("idle", timeout=10_000)
+    page.get_by_role("button", name="Merge state #70").click()
+    page.get_by_label("Do").select_option(label="Show as full load")
+    page.get_by_role("button", name="Save").click()
+    expect(rows_of).to_have_count(2, timeout=10_000)
+    expect(rows_of.nth(1)).to_contain_text("with #70")
+    expect(page.locator(".facts")).to_contain_text("full load")
+    expect(page.locator(".states .outlook")).to_contain_text("Now in full load.")
+    assert colours_of(page) == {"idle": colours["#0"], "full load": colours["full load"]}
+    page.get_by_role("button", name="Merge state idle").click()
+    page.get_by_label("Do").select_option(label="Show as full load")
+    page.get_by_role("button", name="Save").click()
+    expect(rows_of).to_have_count(1, timeout=10_000)
+    expect(ribbon).to_have_count(1)  # stretches in one state are one
+    expect(page.locator(".transitions")).to_contain_text("No transitions yet.")
+    page.get_by_role("button", name="Merge state full load").click()
+    page.get_by_label("Do").select_option(label="Show #70 as itself again")
+    page.get_by_role("button", name="Save").click()
+    expect(rows_of).to_have_count(2, timeout=10_000)
+    assert colours_of(page) == {"#70": colours["#70"], "full load": colours["full load"]}
+
+
+def test_a_retired_state_is_listed_and_many_states_are_drawn_as_ten_and_others(serve, open_page):
+    fleet = ShownFleet()
+    states = [known_state(i, float(i), 2, 200 - i, 100 + i) for i in range(14)]
+    transitions = [[i, (i + 1) % 14, 5] for i in range(14)] + [[0, 12, 3]]
+    fleet.take(recurring("a", state=13, visits=2), dictionary("a", states=states, transitions=transitions))
+    fleet.operations.name("a", 0, 3, "cleaning", "ann")
+    fleet.take(dictionary("a", states=states[:3] + states[4:], transitions=transitions))
+    page = open_page(serve(fleet), sensor_place("a"))
+    retired = page.locator(".states tr.retired")
+    expect(retired).to_have_count(1)
+    expect(retired).to_contain_text("cleaning")
+    expect(retired).to_contain_text("retired")
+    expect(page.locator(".transitions circle")).to_have_count(11)
+    expect(page.locator(".transitions text").last).to_have_text("other")
+
+
+def test_news_about_states_is_among_the_events_and_visits_to_known_states_are_not(serve, open_page, picture):
+    page = open_page(serve(returning_fleet()))
+    expect(page.locator(".feed li")).to_have_count(2)
+    expect(page.locator(".feed .status")).to_have_text(["spike", "new state"])
+    expect(page.locator(".feed li").last).to_contain_text("new state 40, level 20")
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1440), ("dark", 1440), ("light", 400)])
+def test_everybody_can_use_the_dictionary(serve, open_page, picture, scheme, width):
+    viewport = {"width": width, "height": 900}
+    page = open_page(serve(returning_fleet()), sensor_place("m/1"), color_scheme=scheme, viewport=viewport)
+    expect(page.locator(".states tbody tr")).to_have_count(3)
+    assert page.evaluate("document.documentElement.scrollWidth") <= width
+    picture(page, f"states-{scheme}-{width}")
+    assert violations(page) == []
+    page.get_by_role("button", name="Merge state #0").press("Enter")
+    expect(page.get_by_role("dialog")).to_be_visible()
+    assert violations(page) == []
 
 
 def violations(page):

@@ -16,7 +16,7 @@ from kafka import KafkaProducer
 from kafka.errors import KafkaError
 from kafka_helpers import read_partition
 from running import settings_for
-from view_helpers import notice, state_record
+from view_helpers import dictionary, notice, state_record
 
 from service.embedded.database import Database
 from service.embedded.log import SqliteLog
@@ -28,6 +28,7 @@ from service.sensors.envelope import read_changelog_value
 from service.sensors.records import Outbound
 from service.sensors.saved import Saved
 from service.settings import Settings
+from service.wire.messages import dictionary_key
 
 START = 1_760_000_000
 pytestmark = pytest.mark.usefixtures("broker_software")
@@ -174,6 +175,10 @@ def state(sensor: str = "a") -> tuple[int, Outbound]:
     return 0, Outbound("states", sensor.encode(), state_record(sensor))
 
 
+def states_of(sensor: str) -> tuple[int, Outbound]:
+    return 0, Outbound("states", dictionary_key(sensor), dictionary(sensor))
+
+
 def cycle(log: RecordLog, member: Any, next_offset: int, unsaved_from: int, **parts: Any) -> Cycle:
     position = Position(next_offset, unsaved_from, 7_000_000)
     return Cycle(
@@ -256,6 +261,18 @@ def test_a_sensor_that_is_forgotten_and_back_within_a_cycle_is_kept(place):
     kept = place.kept()
     assert (kept["states"], kept["saved"]) == ([b"a"], [("a", 1)])
     assert [msgspec.json.decode(value)["kind"] for value in kept["events"]] == ["new_generation"]
+
+
+def test_the_dictionary_of_a_forgotten_sensor_goes_with_it(place):
+    with opened(place) as (log, _):
+        place.append(log, [reading(i) for i in range(3)])
+        records, member = poll(log, 3)
+        first = records[0].offset
+        outputs = [state(), states_of("a"), state("b"), states_of("b")]
+        log.commit(cycle(log, member, first + 1, first + 1, outputs=outputs))
+        assert place.kept()["states"] == [b"a", dictionary_key("a"), b"b", dictionary_key("b")]
+        log.commit(cycle(log, member, first + 2, first + 2, forgotten=[(0, "a")]))
+    assert place.kept()["states"] == [b"b", dictionary_key("b")]
 
 
 def test_lags_are_the_records_that_are_not_committed(place):

@@ -60,6 +60,7 @@ RULES = {
     "default": Rule(),
     "short windows": Rule(window=Window(readings=7, max_wait_s=3.0)),
     "gaps": Rule(time=TimePolicy(interval_s=1.0, gap="insert")),
+    "recurring": Rule(model="recurring", window=Window(readings=20)),
 }
 
 
@@ -231,3 +232,70 @@ def test_recurring_states_keep_their_names():
     assert {state.state.name for state in told if state.index < 100} == {"idle"}
     assert told[-1].state.name == "idle"
     assert told[-1].state.visits == 2
+
+
+# model = "recurring"
+
+
+RETURNING = Rule(model="recurring", window=Window(readings=20), state_names={"0": "idle"})
+LENGTH = 60  # of a visit
+
+
+@pytest.fixture(scope="module")
+def returning():
+    """What is published about two states that take turns, the last visit three times as long: events and states."""
+    sizes = (0.0, 8.0) * 4
+    values = np.r_[steps(sizes=sizes, length=LENGTH), np.random.default_rng(1).normal(size=3 * LENGTH)]
+    _, events, states = run(RETURNING, readings(values), 64)
+    return [messages.decode(event) for event in events], [messages.decode(state) for state in states]
+
+
+def test_entries_of_states_are_announced(returning):
+    entries = [event for event in returning[0] if isinstance(event, messages.StateEvent)]
+    assert {event.status for event in entries} == {"entered"}
+    assert [event.index // LENGTH for event in entries] == list(range(1, 9))
+    idle, other = entries[1].state, entries[0].state
+    assert (idle, [event.state for event in entries]) == (0, [other, idle] * 4)
+    assert [(event.name, event.visits) for event in entries[:4]] == [(None, 1), ("idle", 2), (None, 2), ("idle", 3)]
+    assert [event.reasons for event in entries[:3]] == [["new_state"], ["new_transition"], []]
+    assert entries[0].summary.startswith(f"new state {other}, level ")
+    assert entries[3].summary.startswith("state idle again, visit 3, level ")
+    assert len({event.id for event in entries}) == len(entries)
+
+
+def test_the_dictionary_is_published_when_a_window_closes_around_a_change(returning):
+    states = returning[1]
+    found = [message for message in states if isinstance(message, messages.StateDictionary)]
+    assert all((one.index + 1) % 20 == 0 for one in found)
+    assert max(one.index for one in found) <= 8 * LENGTH + 2 * 20 + 5 < states[-1].index
+    last = found[-1]
+    assert [(one.name, one.visits) for one in last.states] == [("idle", 5), (None, 4)]
+    assert [one.level for one in last.states] == pytest.approx([0.0, 8.0], abs=0.5)
+    assert sum(one.share for one in last.states) == pytest.approx(1.0, abs=1e-5)
+    assert [low <= LENGTH <= high for low, _, high in (one.dwell for one in last.states)] == [True, True]
+    first, second = (one.id for one in last.states)
+    assert sorted(last.transitions) == [[first, second, 4], [second, first, 4]]
+    assert last.interval_s == 1.0
+    assert (last.sensor, last.generation, last.labels) == ("boiler-1", 0, {})
+
+
+def test_state_records_tell_what_comes_next(returning):
+    record = [message for message in returning[1] if isinstance(message, messages.StateRecord)][-1]
+    assert record.state.name == "idle"
+    assert (record.state.visits, record.state.readings) == (5, pytest.approx(7 * LENGTH, abs=5))
+    assert 0.0 <= record.novelty < 0.01
+    assert record.remaining > 0.0
+    assert record.next[0].id != record.state.id
+    chances = [one.probability for one in record.next]
+    assert chances == sorted(chances, reverse=True)
+    assert sum(chances) <= 1.0 + 1e-5
+
+
+def test_other_models_have_no_dictionary_and_no_outlook():
+    _, events, states = run(RULES["short windows"], readings(steps()), 64)
+    assert {type(messages.decode(event)) for event in events} <= {messages.ChangeEvent, messages.AlarmEvent}
+    for state in states:
+        told = msgspec.json.decode(state)
+        assert told["type"] == "state"
+        assert not {"novelty", "next", "remaining"} & set(told)
+        assert not {"readings", "dwell"} & set(told["state"] or {})

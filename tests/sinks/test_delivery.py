@@ -12,6 +12,7 @@ import msgspec
 import prometheus_client
 import pytest
 from events import alarm, change, incident, notice
+from view_helpers import state_event
 
 from service.operations.control import ControlBook, Mute, as_change
 from service.settings.sinks import SinkSettings, Status
@@ -209,8 +210,10 @@ def test_records_that_are_no_events_are_passed_over(caplog):
     ("options", "wanted"),
     [
         ({}, ["c", "d"]),  # alarms and notices
-        ({"only": EVERYTHING}, ["a", "b", "c", "d"]),
+        ({"only": EVERYTHING}, ["a", "b", "c", "d", "e", "f", "g"]),
         ({"only": ("raised",)}, ["d"]),
+        ({"only": ("entered",)}, ["e"]),
+        ({"only": ("new_state", "spike")}, ["f", "g"]),
         ({"only": ("confirmed",)}, ["a"]),
         ({"only": ("provisional", "silent")}, ["b", "c"]),
         ({"only": EVERYTHING, "labels": {"critical": True}}, ["a"]),
@@ -221,10 +224,17 @@ def test_records_that_are_no_events_are_passed_over(caplog):
 def test_only_what_is_wanted_is_sent(options, wanted):
     events = [
         change("a", critical=True, site="north"), change("b", status="provisional", site="north"), notice("c"),
-        alarm("d"),
+        alarm("d"), state_event("e", status="entered"), state_event("f"), state_event("g", status="spike"),
     ]  # fmt: skip
     settings = SinkSettings(kind="stdout", name="x", **options)
     assert [event.sensor for event in events if is_wanted(settings, event)] == wanted
+
+
+def test_news_about_a_state_has_its_own_id_and_goes_out_as_it_is():
+    event = state_event("a")
+    value = messages.encode(event)
+    assert outgoing(event, value) == (event.id, 0, "a", value)
+    assert outgoing(state_event("a", status="spike"), value).key != outgoing(event, value).key
 
 
 def test_every_line_has_an_id_and_a_revision():

@@ -12,7 +12,19 @@ import jsonschema
 import msgspec
 import pytest
 from http_helpers import get, request
-from view_helpers import START, STEP, ShownFleet, alarm, change, moment, notice, shown, state_record
+from view_helpers import (
+    START,
+    STEP,
+    ShownFleet,
+    alarm,
+    change,
+    dictionary,
+    moment,
+    notice,
+    recurring,
+    shown,
+    state_record,
+)
 
 from service.api.openapi import document
 from service.api.session import LASTS, Session
@@ -229,7 +241,7 @@ def test_a_name_is_joined_where_the_state_is_shown_and_nowhere_else(fleet, port)
 @pytest.mark.parametrize(
     ("change_of", "said"),
     [
-        ({"sensor": "aa"}, "no sensor 'aa'; did you mean 'a'?"),
+        ({"sensor": "aa"}, "no sensor 'aa' has a state; did you mean 'a'?"),
         ({"generation": 1}, "has not come to generation 1"),
         ({"name": "x" * 61}, "length <= 60"),
         ({"state": -1}, ">= 0"),
@@ -242,6 +254,90 @@ def test_a_name_that_cannot_be_given_is_said(fleet, port, change_of, said):
     answer = tell(port, "/v1/names", {"sensor": "a", "generation": 0, "state": 0, "name": "x"} | change_of)
     assert answer.status in (400, 409)
     assert said in answer.json["error"]["detail"]
+
+
+# The state dictionary
+
+
+def test_the_dictionary_is_told_with_names_and_merges(fleet, port):
+    fleet.take(recurring(), dictionary())
+    plain = get(port, "/v1/states?sensor=a").json
+    check("ShownDictionary", plain)
+    assert [(one["id"], one["name"]) for one in plain["states"]] == [(0, None), (40, "full load"), (70, None)]
+    assert (plain["state"], plain["novelty"], plain["remaining"], plain["interval_s"]) == (70, 0.25, 12.0, 60.0)
+    about = {"sensor": "a", "generation": 0, "by": "ann"}
+    assert tell(port, "/v1/names", {**about, "state": 40, "name": "peak"}).status == 200
+    done = {"done": "state 70 of a is shown as state 40"}
+    assert tell(port, "/v1/merges", {**about, "state": 70, "into": 40}).json == done
+    merged = get(port, "/v1/states?sensor=a").json
+    check("ShownDictionary", merged)
+    assert [(one["id"], one["name"], one["merged"]) for one in merged["states"]] == [(0, None, []), (40, "peak", [70])]
+    history = get(port, "/v1/sensors/a/history").json
+    check("SensorHistory", history)
+    assert history["dictionary"] == merged
+    # wherever the state is shown
+    assert [(one["state"], one["name"]) for one in history["segments"]] == [(40, "peak")]
+    state = get(port, "/v1/sensors/a").json["state"]
+    assert (state["id"], state["name"]) == (40, "peak")
+    assert get(port, "/v1/sensors").json["sensors"][0]["state"]["name"] == "peak"
+    assert tell(port, "/v1/merges", {**about, "state": 70, "into": None}).json["done"].endswith("shown as itself")
+    assert get(port, "/v1/sensors/a").json["state"]["id"] == 70
+    assert len(get(port, "/v1/states?sensor=a").json["states"]) == 3
+
+
+def test_a_sensor_without_a_dictionary_says_so(fleet, port):
+    fleet.take(state_record("a"), recurring("b", generation=1), dictionary("b"))
+    assert get(port, "/v1/states").problem == (400, "bad_option")
+    assert get(port, "/v1/states?sensor=none").problem == (404, "no_such_sensor")
+    assert get(port, "/v1/states?sensor=a").problem == (404, "no_dictionary")
+    assert get(port, "/v1/states?sensor=b").problem == (404, "no_dictionary")  # it is of an earlier generation
+    assert get(port, "/v1/sensors/b/history").json["dictionary"] is None
+    assert "set model = 'recurring'" in get(port, "/v1/states?sensor=a").json["error"]["detail"]
+
+
+@pytest.mark.parametrize(
+    ("path", "change_of", "status", "said"),
+    [
+        ("/v1/names", {"state": 7}, 404, "no state 7 of 'a', it has 0, 40, 70: `ishsmm-stream states a` lists them"),
+        ("/v1/merges", {"state": 7}, 404, "no state 7 of 'a'"),
+        ("/v1/merges", {"into": 7}, 404, "no state 7 of 'a'"),
+        ("/v1/merges", {"into": 70}, 409, "state 70 of 'a' cannot be merged into itself"),
+        ("/v1/merges", {"state": 40, "into": 0}, 409, "state 0 of 'a' is merged into state 40 already"),
+        ("/v1/merges", {"into": None}, 409, "is not merged into another one"),
+        ("/v1/merges", {"sensor": "aa"}, 409, "no sensor 'aa' has a state; did you mean 'a'?"),
+        ("/v1/merges", {"generation": 1}, 409, "has not come to generation 1"),
+        ("/v1/merges", {"into": -1}, 400, ">= 0"),
+        ("/v1/merges", {"into": "0"}, 400, "Expected `int | null`"),
+        ("/v1/merges", {"name": "x"}, 400, "unknown field `name`"),
+    ],
+)
+def test_a_merge_that_cannot_be_made_is_said(fleet, port, path, change_of, status, said):
+    fleet.take(recurring(), dictionary())
+    fleet.operations.merge("a", 0, 0, 40, "ann")
+    body = {"sensor": "a", "generation": 0, "state": 70} | ({"into": 0} if path == "/v1/merges" else {"name": "x"})
+    answer = tell(port, path, body | change_of)
+    assert (answer.status, said in answer.json["error"]["detail"]) == (status, True), answer.json
+
+
+def test_a_merge_that_cannot_be_kept_is_said(fleet, port):
+    fleet.take(recurring(), dictionary())
+    fleet.names.failing = sqlite3.OperationalError("disk full")
+    body = {"sensor": "a", "generation": 0, "state": 70, "into": 40}
+    assert tell(port, "/v1/merges", body).problem == (503, "not_kept")
+    assert get(port, "/v1/sensors/a").json["state"]["id"] == 70
+
+
+def test_forgetting_a_sensor_takes_back_its_names_and_merges(fleet, port):
+    fleet.take(recurring(), dictionary(), recurring("b"), dictionary("b"))
+    for sensor in ("a", "b"):
+        fleet.operations.name(sensor, 0, 40, "peak", "ann")
+        fleet.operations.merge(sensor, 0, 70, 40, "ann")
+    fleet.view.forget("a")
+    fleet.operations.forget("a")
+    assert get(port, "/v1/states?sensor=a").problem == (404, "no_such_sensor")
+    fleet.take(recurring(), dictionary())
+    assert [one["name"] for one in get(port, "/v1/states?sensor=a").json["states"]] == [None, "full load", None]
+    assert [one["name"] for one in get(port, "/v1/states?sensor=b").json["states"]] == [None, "peak"]
 
 
 def test_mute_and_unmute(fleet, port):

@@ -51,5 +51,7 @@ export const api = {
   accept: (sensor, by) => request("POST", "/v1/acceptances", { sensor, by }),
   name: (sensor, generation, state, name, by) =>
     request("POST", "/v1/names", { sensor, generation, state, name, by }),
+  merge: (sensor, generation, state, into, by) =>
+    request("POST", "/v1/merges", { sensor, generation, state, into, by }),
   session: (token) => request("POST", "/v1/session", { token }),
 };

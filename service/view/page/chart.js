@@ -18,7 +18,9 @@ const TONES = 8;
 // A gap in the line where readings are this much further apart than usual.
 const GAP_FACTOR = 12;
 
-export function toneOf(segment, i, statesReturn) {
+// `toneOfState`: the colours of the sensor's state dictionary, if it has one.
+export function toneOf(segment, i, statesReturn, toneOfState) {
+  if (toneOfState) return toneOfState(segment.state);
   return statesReturn ? `tone-${segment.number % TONES}` : i % 2 ? "tone-b" : "tone-a";
 }
 
@@ -119,7 +121,7 @@ function drawing(model, width) {
   let top = TOP;
   const spans = model.segments
     .map((segment, i) => ({
-      segment, tone: toneOf(segment, i, model.statesReturn), from: startOf(model.segments, i, first),
+      segment, tone: toneOf(segment, i, model.statesReturn, model.toneOfState), from: startOf(model.segments, i, first),
       to: i === model.segments.length - 1 ? last : Math.min(segment.until, last),
     }))
     .filter(({ from, to }) => to > from);
@@ -248,13 +250,26 @@ function chancePanel(parts, model, { x, top, height, end, first, last }) {
 
 function statesPanel(parts, spans, unit, { x, top, height, end }) {
   parts.push(s("text", { class: "panel-name", x: LEFT, y: top - 8 }, "State"));
-  for (const { segment, tone, from, to } of spans) {
+  for (const { segment, tone, from, to } of joined(spans)) {
     const [start, room] = [x(from), x(to) - x(from)];
-    parts.push(s("rect", { class: `fill-tone ${tone}`, x: start, y: top, width: Math.max(1, Math.min(end, x(to)) - start - 1), height, rx: 3, opacity: 0.35 },
+    const gap = room > 6 ? 1 : 0; // a narrow stretch needs all of its room
+    parts.push(s("rect", { class: `fill-tone ${tone}`, x: start, y: top, width: Math.max(1, Math.min(end, x(to)) - start - gap), height, rx: 3 * gap, opacity: 0.35 },
       s("title", {}, `${segmentName(segment, unit)}, from ${clock(from)}`)));
     const words = segmentName(segment, unit);
     if (room > 7 * words.length + 12) parts.push(s("text", { class: "state-label", x: start + 7, y: top + height / 2 + 4 }, words));
   }
+}
+
+// Stretches that follow each other in the same state are one: people may have merged their states.
+function joined(spans) {
+  const found = [];
+  for (const span of spans) {
+    const before = found.at(-1);
+    const isSame = before?.segment.state === span.segment.state && before.segment.generation === span.segment.generation;
+    if (isSame) found[found.length - 1] = { ...span, from: before.from };
+    else found.push(span);
+  }
+  return found;
 }
 
 function timeAxis(parts, { x, top, first, last, end }) {

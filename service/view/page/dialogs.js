@@ -2,6 +2,7 @@
 
 import { api } from "./api.js";
 import { h } from "./dom.js";
+import { stateName } from "./format.js";
 
 const dialog = document.getElementById("dialog");
 const toast = document.getElementById("toast");
@@ -112,6 +113,21 @@ export function askForName(sensor, generation, state, current) {
   const words = "Shown wherever the state is; events keep its number. Leave it empty to take the name back.";
   return ask(`Name state ${state}`, words, [nameRow, byRow], "Save", async () =>
     (await api.name(sensor, generation, state, name.value.trim(), remembered(by))).done);
+}
+
+// Merges a state into another one of the dictionary, or takes a merge back.
+export function askToMerge(sensor, { generation, states }, state) {
+  const others = states.filter(({ id }) => id !== state.id).map((other) => ["into", other.id, `Show as ${stateName(other)}`]);
+  const taken = state.merged.map((id) => ["out", id, `Show #${id} as itself again`]);
+  const choices = [...others, ...taken];
+  const what = h("select", {}, choices.map(([, , label], i) => h("option", { value: i }, label)));
+  const [by, byRow] = byField();
+  const words = "Changes what is shown, here and in the API: visits and readings are added up. Detection and events stay as they are.";
+  return ask(`Merge state ${stateName(state)}`, words, [h("label", {}, "Do", what), byRow], "Save", async () => {
+    const [kind, id] = choices[Number(what.value)];
+    const [merged, into] = kind === "into" ? [state.id, id] : [id, null];
+    return (await api.merge(sensor, generation, merged, into, remembered(by))).done;
+  });
 }
 
 let asking = null;

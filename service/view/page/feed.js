@@ -78,10 +78,12 @@ export function makeFeed() {
     }, "Acknowledge");
   }
 
-  // The newest message about each, the newest first. A cleared alarm keeps its raise, which has the reasons.
+  // The newest message about each, the newest first. A cleared alarm keeps its raise, which has the reasons. That a
+  // sensor went to a state that it knows is no news.
   function latestOf(newestFirst) {
     const latest = new Map();
     for (const found of newestFirst) {
+      if (found.event.status === "entered") continue;
       const key = keyOf(found);
       const newer = latest.get(key);
       if (!newer) latest.set(key, found);
@@ -138,5 +140,6 @@ const DESCRIBE = {
       remarks: [percent(event.probability)], about: event,
     };
   },
+  state_event: ({ event }) => ({ heading: statusWords(event.status), status: event.status, words: event.summary, remarks: [] }),
   notice: ({ event }) => ({ heading: statusWords(event.kind), status: event.kind, words: event.why }),
 };

@@ -80,6 +80,16 @@ export function segmentName(segment, unit) {
   return number(level, noise) + unit;
 }
 
+// The usual length of a visit, from 5 % to 95 %: as time if the interval between readings is known.
+export function visitWords(dwell, interval) {
+  if (!dwell || dwell[0] === null || dwell.at(-1) === null) return "–";
+  const [low, high] = [dwell[0], dwell.at(-1)];
+  if (!interval) return `${count(Math.round(low))}–${count(Math.round(high))} readings`;
+  const [size, unit] = UNITS.find(([seconds]) => high * interval >= 2 * seconds) ?? UNITS.at(-1);
+  const [from, to] = [low, high].map((readings) => Number(((readings * interval) / size).toPrecision(2)));
+  return `${from}–${to} ${unit}`;
+}
+
 export function statusWords(status) {
   return status.replace("_", " ");
 }
@@ -97,6 +107,7 @@ const USUAL = 100;
 const REASONS = {
   change: "changed", level: "unusual level", spike: "spike", louder: "noisier than usual",
   quieter: "quieter than usual", stuck: "stuck at one value", drift: "slow drift",
+  new_state: "in a new state", new_transition: "new transition", unusual_dwell: "unusual length of a visit",
 };
 
 export function reasonWords(alarm) {

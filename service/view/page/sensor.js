@@ -4,6 +4,7 @@ import { api } from "./api.js";
 import { makeChart, toneOf } from "./chart.js";
 import { askForName, askToAccept, askToAcknowledge, askToMute, askToUnmute } from "./dialogs.js";
 import { h, onceAFrame, setText } from "./dom.js";
+import { makeStates, tonesOf } from "./states.js";
 import { ago, clock, count, frequencyWords, learningWords, number, parts, percent, rarityWords, reasonWords, seenWords, span, spanWords, stateName, unitOf } from "./format.js";
 
 // Milliseconds between two questions about the present.
@@ -31,6 +32,8 @@ export function makeSensor(name) {
   const alarms = h("div", {});
   const changes = h("div", {});
   const states = h("div", {});
+  const statesCard = h("section", { class: "card", "aria-labelledby": "states-title" }, h("header", {}, h("h2", { id: "states-title" }, "States")), states);
+  const dictionary = makeStates(name, () => load(true));
   const message = h("div", { class: "card empty", role: "status" }, "Loading…");
   const content = h(
     "div", { class: "sensor-view", hidden: true },
@@ -38,10 +41,11 @@ export function makeSensor(name) {
     h("figure", { class: "card chart" },
       h("figcaption", { class: "chart-head" }, h("h2", {}, "Readings"), h("div", { class: "legend" }, SWATCHES.map(legend))),
       chart.element),
+    dictionary.element,
     h("section", { class: "card below-chart", "aria-labelledby": "alarms-title" }, h("header", {}, h("h2", { id: "alarms-title" }, "Alarms"), budget), alarms),
     h("div", { class: "below" },
       h("section", { class: "card", "aria-labelledby": "changes-title" }, h("header", {}, h("h2", { id: "changes-title" }, "Changes")), changes),
-      h("section", { class: "card", "aria-labelledby": "states-title" }, h("header", {}, h("h2", { id: "states-title" }, "States")), states)),
+      statesCard),
   );
   const element = h(
     "div", { class: "sensor-view" },
@@ -95,7 +99,9 @@ export function makeSensor(name) {
     chart.draw(model());
     showAlarms();
     showChanges();
-    showStates();
+    statesCard.hidden = Boolean(history.dictionary);
+    dictionary.draw(history.dictionary, unitOf(posterior.labels));
+    if (!history.dictionary) showStates();
   });
 
   function showHead() {
@@ -150,7 +156,8 @@ export function makeSensor(name) {
       : `No readings of ${name}`;
     return {
       readings, segments: history.segments, probabilities: history.probabilities, changes: standing, alarms: history.alarms,
-      forecast: posterior.forecast, statesReturn: history.states_return, unit, noise, words,
+      forecast: posterior.forecast, statesReturn: history.states_return,
+      toneOfState: history.dictionary && tonesOf(history.dictionary), unit, noise, words,
     };
   }
 
