@@ -553,7 +553,7 @@ class OnlineDetector:
     @property
     @alone
     def remaining(self) -> float | None:
-        """The expected number of readings until the current state is left; None unless ``model="recurring"``."""
+        """How many more readings the current state lasts with probability 1/2; None unless ``model="recurring"``."""
         engine = self._engine_now()
         return engine.remaining() if isinstance(engine, RegimesEngine) else None
 

@@ -100,13 +100,14 @@ def _clear(tracker, low):
 @kernel
 def follow(
     policy, tracker, rows, row, t, change, change_index, change_period, state, events, written,
-    news=0, news_period=0.0, holds=False,
+    news=0, news_period=0.0, holds=False, is_over=False,
 ):  # fmt: skip
     """Judge row ``row``, observation ``t``; events go to rows ``written`` and on; returns how many rows are filled.
 
     ``change`` and ``change_index``: the number of the change that this observation announced, and where it began; -1 if
     it announced none. ``change_period``: what ``note_changes`` returned for it. ``news``: other reasons to raise an
-    alarm now, with their return period. ``holds``: whether the open alarm must not clear yet.
+    alarm now, with their return period. ``holds``: whether the open alarm must not clear yet; ``is_over``: whether what
+    it was raised for is over, so that the shortest quiet time clears it.
     """
     ints, floats = tracker.ints, tracker.floats
     floats[PERIOD] = 0.0
@@ -135,7 +136,7 @@ def follow(
     floats[KINDS] = kinds
     if ints[OPEN]:
         ints[LOW_FOR] = ints[LOW_FOR] + 1 if is_low else 0
-        span = min(max(int(_SPAN_SHARE * every), _SHORTEST_SPAN), _LONGEST_SPAN)
+        span = min(max(int(_SPAN_SHARE * every), _SHORTEST_SPAN), _SHORTEST_SPAN if is_over else _LONGEST_SPAN)
         if ints[LOW_FOR] >= span or ints[CLOCK] - ints[OPENED] >= _HABIT_AFTER:
             was_accepted = ints[OPEN] == _IS_ACCEPTED
             _clear(tracker, low)

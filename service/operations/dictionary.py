@@ -59,7 +59,7 @@ class ShownDictionary(msgspec.Struct, frozen=True, kw_only=True):
     next: Annotated[list[ShownNext], Meta(description="what may come after this state, most probable first")]
     remaining: Annotated[
         float | None,
-        Meta(description="readings until the state is left, as expected; null: not known, or it leads to a merged one"),
+        Meta(description="readings until the state is left, the median; null: not known, or it leads to a merged one"),
     ]
 
 

@@ -253,7 +253,11 @@ class StateRecord(_Versioned, tag="state", frozen=True, kw_only=True):
         | UnsetType
     ) = UNSET
     remaining: (
-        Annotated[float, Meta(description="readings until the state is left, as expected")] | UnsetType | None
+        Annotated[
+            float, Meta(description="readings until the state is left: as many as this, or more, with probability 1/2")
+        ]
+        | UnsetType
+        | None
     ) = UNSET
     recent: Annotated[
         list[list[float | None]],

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy import special
 
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online.regimes import states, transitions
@@ -11,6 +12,7 @@ from ishsmm_stream.online.results import NextState
 
 YOUNG = 20  # readings since its first one for which a state is new
 _LEAST_READINGS = 3  # of a state before it counts: one or two readings can be outliers
+_LONGEST, _BISECTIONS = 1e12, 30
 _SEPARATION = 2.0  # between a new level and each known one, in units of the stream or of the known state's readings
 
 
@@ -146,5 +148,24 @@ def next_states(chains: RegimeChains) -> list[NextState]:
 
 
 def remaining(chains: RegimeChains) -> float:
-    """Return the expected number of readings until the current visit ends."""
-    return float(sum(chains.weight[i] / transitions.hazard(chains, i, 0) for i in live(chains)))
+    """Return how many more readings the current visit lasts with probability 1/2."""
+    laws = np.array([transitions.visit_law(chains, i) for i in live(chains)])
+    weight, shape, a, b, elapsed = chains.weight[live(chains)], *laws.T
+    is_geometric = b == 0.0
+
+    def log_survival(more: float) -> np.ndarray:
+        with np.errstate(divide="ignore", invalid="ignore"):
+            length = elapsed + more
+            return np.where(
+                is_geometric, more * np.log1p(-a), np.log(special.betaincc(shape, a, length / (length + b)))
+            )
+
+    start = log_survival(0.0)
+    low, high = 0.0, 1.0
+    while high < _LONGEST and float(weight @ np.exp(log_survival(high) - start)) > 0.5:
+        low, high = high, 2.0 * high
+    for _ in range(_BISECTIONS):
+        middle = 0.5 * (low + high)
+        is_longer = float(weight @ np.exp(log_survival(middle) - start)) > 0.5
+        low, high = (middle, high) if is_longer else (low, middle)
+    return high

@@ -292,7 +292,7 @@ class RegimesEngine:
         return beliefs.next_states(self.chains)
 
     def remaining(self) -> float | None:
-        """Return the expected number of readings until the current visit ends."""
+        """Return how many more readings the current visit lasts with probability 1/2."""
         return beliefs.remaining(self.chains) if self.has_begun else None
 
     def simulate(self, steps: int, draws: int, recent: np.ndarray, rng: np.random.Generator) -> np.ndarray:

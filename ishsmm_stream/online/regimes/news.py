@@ -3,7 +3,8 @@
 An entry is announced when the state's probability reaches ``_ENTERED``. A new state is announced when P(new) exceeds
 the policy's ``new_state`` and its level is unlike all known ones. It raises an alarm as long as the stream has alarms
 left: there are three at first, and one more for each ``every`` readings. So a sensor that meets new states all the time
-keeps to its budget, and one that seldom does loses nothing. The alarm stays open while the stream is in that state.
+keeps to its budget, and one that seldom does loses nothing. The alarm stays open while the stream is in that state, and
+clears soon after it was left.
 
 A visit is unusual if the state's own law of dwells says that one so long, or so short, comes once in N readings:
 N = (readings per visit) / (2 P(as long, or as short)). It raises an alarm when N reaches ten times the budget.
@@ -151,8 +152,6 @@ def _announce_entry(chains, i, watch, uid, mass, t, is_learning, events, written
     if before != NONE and not is_learning and since > ints[SINCE]:
         period = _short_visit(chains, i, before, since - ints[SINCE])
     ints[STATE], ints[SINCE] = uid, since
-    if ints[ALARMED] != uid:
-        ints[ALARMED] = NONE
     ints[DWELL_TOLD] = NONE
     if before != NONE:
         written = _event(events, written, alarms.ENTERED, t, uid, since, mass, 0.0, reasons)
@@ -203,9 +202,10 @@ def follow(
     if is_quiet:
         news = 0
     was_open = tracker.ints[rarity.OPEN]
+    is_in_it = ints[ALARMED] != NONE and abs(uid - ints[ALARMED]) <= beliefs.YOUNG  # it may have another name meanwhile
     written = episodes.follow(
         policy, tracker, rows, row, t, change, index, period, uid, events, written, news, news_period,
-        ints[ALARMED] != NONE and ints[ALARMED] == uid,
+        is_in_it, ints[ALARMED] != NONE and not is_in_it,
     )  # fmt: skip
     if news & rarity.NEW_STATE and tracker.ints[rarity.OPEN] == 1:
         if was_open != 1:

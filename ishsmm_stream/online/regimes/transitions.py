@@ -42,6 +42,16 @@ def hazard(chains, i, gap):
 
 
 @kernel
+def visit_law(chains, i):
+    """(c, A, B, length so far) of the current visit, see ``dwells``; of a geometric one (1, hazard, 0, length)."""
+    elapsed = float(chains.clock[TIME] - chains.run_start[i])
+    if chains.shape_at[i] == dwells.GEOMETRIC:
+        return 1.0, hazard(chains, i, 0), 0.0, elapsed
+    shape, a, b = dwells.law(chains, i, chains.state[i])
+    return shape, a, b, elapsed
+
+
+@kernel
 def new_probability(chains, i):
     """P(the next state is new | the visit ends)."""
     if chains.count[i] == 1:

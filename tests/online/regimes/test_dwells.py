@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import integrate, special, stats
 
-from ishsmm_stream.online.regimes import dwells, transitions
+from ishsmm_stream.online.regimes import beliefs, dwells, transitions
 from ishsmm_stream.online.regimes.chains import DWELL_LOGS, DWELL_N, DWELL_SUM, EXITS, READINGS, TIME, make_chains
 
 VISITS = {0: [12, 30, 9, 14], 1: [100, 80], 2: []}
@@ -73,6 +73,20 @@ def test_the_usual_dwell_is_between_the_quantiles_of_simulated_ones():
     rng = np.random.default_rng(0)
     simulated = rng.gamma(shape, 1.0, 400_000) / rng.gamma(a, 1.0 / b, 400_000)
     assert dwells.usual(chains, 0, 0) == pytest.approx(np.quantile(simulated, [0.05, 0.5, 0.95]), rel=0.01)
+
+
+@pytest.mark.parametrize("shape", [0.35, 1.0, 4.0, 32.0])
+def test_what_remains_of_a_visit_is_the_median_of_those_that_last_so_long(shape):
+    chains = chain(shape)
+    chains.clock[TIME], chains.run_start[0] = 112, 100
+    if shape == 1.0:
+        expected = np.log(0.5) / np.log1p(-transitions.hazard(chains, 0, 0))
+    else:
+        c, a, b = rate_law(chains, 0)
+        rng = np.random.default_rng(0)
+        simulated = rng.gamma(c, 1.0, 4_000_000) / rng.gamma(a, 1.0 / b, 4_000_000)
+        expected = np.median(simulated[simulated > 12.0]) - 12.0
+    assert beliefs.remaining(chains) == pytest.approx(expected, rel=0.02)
 
 
 def test_the_evidence_of_a_shape_integrates_every_states_rate_out():

@@ -104,6 +104,7 @@ def test_the_end_of_a_regular_visit_is_foreseen():
     early.update_many(values[: 30 * 79 + 5])
     late.update_many(values[: 30 * 79 + 29])
     assert late.remaining < 0.3 * early.remaining
+    assert early.remaining == pytest.approx(25, abs=6)
 
 
 def test_nothing_is_new_during_the_cold_start_and_a_first_visit_is_later():
@@ -143,6 +144,18 @@ def test_a_new_state_is_news_an_alarm_and_open_until_it_is_left():
     entered = [event for event in events if event.kind == "entered"]
     assert [event.state for event in entered] == [news.state]
     assert "new_state" not in entered[0].reasons
+
+
+def test_the_alarm_of_a_state_that_was_left_clears_soon():
+    """Also with a budget so small that other alarms stay open for thousands of readings."""
+    values, _ = cycle_of([0.0, 5.0, 10.0], 25, 120, sd=1.0)
+    visit = 7.5 + 0.05 * np.random.default_rng(1).standard_normal(60)
+    detector = hs.OnlineDetector("recurring", alarm_policy=hs.AlarmPolicy(every=100_000))
+    detector.update_many(values)
+    assert [event.at for event in detector.update_many(visit) if event.kind == "alarm"]
+    assert "new_state" in detector.unusual[-1].reasons
+    (cleared,) = [event for event in detector.update_many(values[:400]) if event.kind == "cleared"]
+    assert 3060 + 40 < cleared.at < 3060 + 200
 
 
 def test_an_accepted_new_state_raises_no_alarm_when_it_returns():
