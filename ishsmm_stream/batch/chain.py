@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,6 +35,7 @@ class Draw(NamedTuple):
     lam: np.ndarray  # (states, numbers) duration parameters
     hyper: np.ndarray  # (5,) alpha0, alpha1, c, d, rho
     log_joint: float
+    emission: Any  # the prior of theta, with the numbers that the states share as they were drawn
 
 
 class Chain:
@@ -58,6 +59,7 @@ class Chain:
         max_states: int = 512,
     ) -> None:
         self.model = model
+        self.emission = model.emission
         self.y = y
         self.rng = rng
         self.temperature = temperature
@@ -74,7 +76,7 @@ class Chain:
         slots = min(self.max_states, 2 * (self.count + _SPARE_SLOTS))
         self.theta = np.zeros((slots, emission_family.params_size(model.emission)))
         self.lam = np.zeros((slots, duration_family.params_size(model.duration)))
-        self.beam = beams.make_beam(len(y), slots, len(y))
+        self.beam = beams.make_beam(len(y), slots, len(y), emission_family.has_first_law(model.emission))
         self._update_hierarchy()
         self._update_parameters()
 
@@ -82,6 +84,7 @@ class Chain:
         """Update the trajectory by the beam, then everything above it given the trajectory."""
         self._update_trajectory()
         self._update_hierarchy()
+        self._update_shared()
         self._update_parameters()
 
     def draw(self) -> Draw:
@@ -93,15 +96,17 @@ class Chain:
             self.lam[: self.count].copy(),
             self.weights.hyper.copy(),
             self.log_joint(),
+            self.emission,
         )
 
     def log_joint(self) -> float:
         """ln p(y, segments, labels | gamma, hyperparameters) with theta, lambda and the rows integrated out.
 
-        Where no state returns, the labels say nothing and are left out.
+        Numbers that the states share count as hyperparameters. Where no state returns, the labels say nothing and are
+        left out.
         """
         model = self.model
-        total = segments.log_data(model.emission, self.y, self.starts, self.labels, self.count)
+        total = segments.log_data(self.emission, self.y, self.starts, self.labels, self.count)
         total += segments.log_dwells(model.duration, len(self.y), self.starts, self.labels, self.count)
         if not model.is_renewal:
             total += hierarchy.log_labels(self.rules, self.weights, self.labels, self.count)
@@ -113,7 +118,7 @@ class Chain:
         """Segments guessed from the data where the topology lets the guess stand, one segment elsewhere."""
         most = min(_MOST_FIRST_STATES, self.max_states)
         known = self._states_of_the_first_observations(most)
-        guess = segments.allocate(self.rng, self.model.emission, self.y, known, most)
+        guess = segments.allocate(self.rng, self.emission, self.y, known, most)
         begins = np.ones(len(guess), dtype=np.bool_)
         if not isinstance(self.model.duration, Fixed):
             begins[1:] = guess[1:] != guess[:-1]
@@ -138,6 +143,7 @@ class Chain:
         )
         for _ in range(_FIRST_SWEEPS):
             beginning.sweep()
+        self.emission = beginning.emission
         lengths = np.diff(beginning.starts, append=_FIRST_LENGTH)
         _, labels = np.unique(beginning.labels, return_inverse=True)
         return np.repeat(labels, lengths) if labels.max() < most else np.empty(0, dtype=np.int64)
@@ -174,12 +180,22 @@ class Chain:
         if self.count < 0:
             raise self._state_limit()
 
+    def _update_shared(self) -> None:
+        """Numbers that the states share, one after the other: theta is integrated out, and drawn anew after this."""
+        for name, values in self.model.shared:
+            options = [emission_family.with_numbers(self.emission, **{name: value}) for value in values]
+            log_weights = np.array(
+                [segments.log_data(option, self.y, self.starts, self.labels, self.count) for option in options]
+            )
+            weights = np.cumsum(np.exp(log_weights - log_weights.max()))
+            self.emission = options[int(np.searchsorted(weights, self.rng.random() * weights[-1], side="right"))]
+
     def _update_parameters(self) -> None:
         """theta and lambda of the instantiated states, and prior draws for a few that may be instantiated next."""
         self.filled = min(self.count + _SPARE_SLOTS, self.max_states)
         self._grow_slots()
         self.last_r = segments.draw_parameters_and_tables(
-            self.rng, self.model.emission, self.model.duration, self.y, self.starts, self.labels,
+            self.rng, self.emission, self.model.duration, self.y, self.starts, self.labels,
             self.theta, self.lam, self.beam, self.filled,
         )  # fmt: skip
 
@@ -221,7 +237,7 @@ class Chain:
         self.filled = min(2 * self.filled, self.max_states)
         self._grow_slots()
         segments.draw_priors_and_tables(
-            self.rng, self.model.emission, self.model.duration, self.y, self.theta, self.lam, self.beam,
+            self.rng, self.emission, self.model.duration, self.y, self.theta, self.lam, self.beam,
             first, self.filled,
         )  # fmt: skip
         if paper_slice:

@@ -248,7 +248,9 @@ class ExactPosterior:
         )
         drawn = draw_hyperparameters(model, rng)
         hyper = np.array([drawn[name] for name in HYPERPARAMETERS])
-        return Draw(starts.astype(np.int32), labels.astype(np.int32), theta, lam, hyper, float(log_joint))
+        return Draw(
+            starts.astype(np.int32), labels.astype(np.int32), theta, lam, hyper, float(log_joint), model.emission
+        )
 
 
 def exact_posterior(y: Any, model: Model) -> ExactPosterior:

@@ -24,7 +24,10 @@ def fill_tables(emission, duration, theta, lam, y, beam, first, last):
         cumulative = beam.cumulative[k]
         cumulative[0] = 0.0
         for t in range(y.shape[0]):
-            total += emissions.log_density(emission, theta[k], y, t)
+            density = emissions.log_density(emission, theta[k], y, t)
+            if emissions.has_first_law(emission):
+                beam.opening[k, t] = total + (density - emissions.log_first_density(emission, theta[k], y, t))
+            total += density
             cumulative[t + 1] = total
     fill_durations(duration, lam, beam, first, last)
 
@@ -51,6 +54,7 @@ def _summarise(emission, y, starts, labels, stats):
     for k in range(stats.shape[0]):
         emissions.clear(emission, stats[k])
     for i in range(starts.shape[0]):
+        emissions.begin_segment(emission, stats[labels[i]])
         for t in range(starts[i], segment_end(starts, i, y.shape[0])):
             emissions.add(emission, stats[labels[i]], y, t)
 
@@ -162,6 +166,8 @@ def allocate(rng, emission, y, known, most_states):
             options = min(used + 1, most_states)
             top = -np.inf
             for k in range(options):
+                if t > 0 and k != labels[t - 1]:
+                    emissions.begin_segment(emission, stats[k])
                 weights[k] = emissions.log_predictive(emission, stats[k], y, t)
                 top = max(top, weights[k])
             for k in range(options):

@@ -55,6 +55,7 @@ EMISSIONS = {
     "categorical": EmissionEntry("Categorical", CATEGORIES),
     "multivariate_normal": EmissionEntry("MultivariateNormal", has_channels=True),
     "autoregressive": EmissionEntry("Autoregressive"),
+    "mean_reverting": EmissionEntry("MeanReverting", is_offered=False),
     "mixed": EmissionEntry("Mixed", is_offered=False),
 }
 DURATIONS = {

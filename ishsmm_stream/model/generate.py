@@ -157,6 +157,8 @@ def generate(model: Model, length: int, seed: int | np.random.Generator = 0) -> 
     _checks.whole("length", length, at_least=1)
     rng = np.random.default_rng(seed)
     hyper = draw_hyperparameters(model, rng)
+    shared = {name: float(rng.choice(values)) for name, values in model.shared}
+    emission = emissions.with_numbers(model.emission, **shared)
     space = _StateSpace(model, hyper, rng)
     theta: dict[int, np.ndarray] = {}
     lam: dict[int, np.ndarray] = {}
@@ -167,25 +169,25 @@ def generate(model: Model, length: int, seed: int | np.random.Generator = 0) -> 
     while t < length:
         state = space.next_state(state)
         if state not in theta:
-            theta[state], lam[state] = _draw_parameters(model, rng)
+            theta[state], lam[state] = _draw_parameters(emission, model.duration, rng)
         starts.append(t)
         labels.append(state)
         end = min(length, t + int(durations.draw(model.duration, lam[state], rng)) + 1)
         for i in range(t, end):
-            emissions.simulate(model.emission, theta[state], rng, y, i, i - t)
+            emissions.simulate(emission, theta[state], rng, y, i, i - t)
         t = end
     states = np.repeat(labels, np.diff(starts, append=length))
-    return Generated(y, states, np.array(starts), np.array(labels), theta, lam, hyper)
+    return Generated(y, states, np.array(starts), np.array(labels), theta, lam, hyper | shared)
 
 
-def _draw_parameters(model: Model, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _draw_parameters(emission: Any, duration: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """theta and lambda of a state from their priors."""
-    stats = np.empty(emissions.stats_size(model.emission))
-    emissions.clear(model.emission, stats)
-    theta = np.zeros(emissions.params_size(model.emission))
-    emissions.draw_parameters(model.emission, stats, rng, theta)
-    stats = np.empty(durations.stats_size(model.duration))
-    durations.clear(model.duration, stats)
-    lam = np.zeros(durations.params_size(model.duration))
-    durations.draw_parameters(model.duration, stats, -1, rng, lam)
+    stats = np.empty(emissions.stats_size(emission))
+    emissions.clear(emission, stats)
+    theta = np.zeros(emissions.params_size(emission))
+    emissions.draw_parameters(emission, stats, rng, theta)
+    stats = np.empty(durations.stats_size(duration))
+    durations.clear(duration, stats)
+    lam = np.zeros(durations.params_size(duration))
+    durations.draw_parameters(duration, stats, -1, rng, lam)
     return theta, lam

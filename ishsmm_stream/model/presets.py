@@ -42,6 +42,8 @@ class Model:
     d: Hyperparameter
     rho: Hyperparameter = 0.0  # kappa / (alpha1 + kappa), the share of a row's prior mass on the state itself
     strikes_self: bool = False  # HDP-HSMM: self-transitions are drawn, struck out and the row renormalised
+    # Numbers of ``emission`` that are unknown, the same in all states, and uniform on a grid: ((name, values), ...).
+    shared: tuple[tuple[str, tuple[float, ...]], ...] = ()
 
     def __post_init__(self) -> None:
         if type(self.emission) not in emission_family.stats_size.bodies:
@@ -52,6 +54,7 @@ class Model:
             raise ValueError(f"topology must be one of ishsmm_stream.topology, got {self.topology!r}")
         for name in ("alpha0", "alpha1", "c"):
             _check_positive_hyperparameter(name, getattr(self, name))
+        _check_shared(self)
         _check_share("d", self.d)
         _check_share("rho", self.rho)
 
@@ -66,6 +69,19 @@ def _check_positive_hyperparameter(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a positive number or priors.Gamma, got {value!r}")
     if not isinstance(value, Gamma):
         _checks.positive(name, value)
+
+
+def _check_shared(model: Model) -> None:
+    for name, values in model.shared:
+        if name not in model.emission._fields or len(values) == 0:
+            raise ValueError(
+                f"shared takes pairs of a number of {type(model.emission).__name__} and at least one value, got "
+                f"{(name, values)!r}; its numbers are {', '.join(model.emission._fields)}"
+            )
+        for value in values:
+            emission_family.with_numbers(model.emission, **{name: value})
+    if model.shared and model.is_renewal:
+        raise ValueError(f"shared is for models whose states return, got model {model.name!r}")
 
 
 def _check_share(name: str, value: Any) -> None:

@@ -17,6 +17,7 @@ models = {
     "ied": (hs.ied(normal, dwell), {"temperature": 3.0}),
     "ied paper": (hs.ied(normal, dwell, d=hs.priors.Beta(1.0, 30.0)), {"temperature": 1.0, "slice": "paper"}),
     "ilr beam": (hs.ilr(normal, dwell), {"method": "beam"}),
+    "mean reverting": (hs.ied(hs.emissions.MeanReverting(0.7), dwell), {}),
     "sticky": (hs.sticky_hdp_hmm(normal), {"temperature": 2.5}),
     "hsmm": (hs.hdp_hsmm(normal, hs.durations.DelayedGeometric(2.0, 2.0, 3)), {}),
     "exact": (hs.ilr(normal, dwell), {}),
