@@ -5,16 +5,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ishsmm_stream import _checks
 from ishsmm_stream.model import topology as topologies
-from ishsmm_stream.model.durations import Fixed
+from ishsmm_stream.model.durations import Fixed, NegativeBinomial
 from ishsmm_stream.model.durations import family as duration_family
+from ishsmm_stream.model.emissions import MeanReverting
 from ishsmm_stream.model.emissions import family as emission_family
 from ishsmm_stream.model.priors import Beta, Gamma
 from ishsmm_stream.model.topology import Topology
+from ishsmm_stream.model.units import location_and_scale
 
 # What stands above the transition rows.
 GAMMA_PROCESS = "gamma process"  # sticks w, gamma weights, rows DP(alpha1 beta_m): the paper's construction
@@ -22,6 +26,14 @@ DIRICHLET_PROCESS = "Dirichlet process"  # sticks w, rows DP(alpha1 w): the HDP 
 SYMMETRIC = "symmetric"  # rows Dir(alpha1 / K): the finite Bayesian models
 
 Hyperparameter = float | Gamma | Beta
+
+# Of ``recurring``, in units of the series: what the states share, and the law of their dwells.
+PHIS = (-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98)
+NOISES = tuple(4.0**power for power in range(3, -8, -1))
+SPREADS = tuple(10.0 * 4.0**power for power in range(6))
+_DWELL_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0)
+_DWELL = 20.0  # mean dwell for each unit of size, roughly
+_ROWS, _ABOVE = 4.0, 1.0  # concentrations of the rows, and of the law above them
 
 
 @dataclass(frozen=True)
@@ -169,3 +181,26 @@ def bayesian_hsmm(states: int, emission: Any, duration: Any, *, alpha: Hyperpara
     """Finite Bayesian HSMM: as ``bayesian_hmm`` without the diagonal, with explicit durations."""
     topology = topologies.finite(states, self_transition=False)
     return Model("bayesian_hsmm", emission, duration, topology, SYMMETRIC, 1.0, alpha, 1.0, 0.0)
+
+
+def recurring(y: Any) -> Model:
+    """States that return, without priors: the model that ``OnlineDetector("recurring")`` follows, in units of ``y``.
+
+    An ``hdp_hsmm`` with ``emissions.MeanReverting``. Autocorrelation, noise level and spread of the levels are shared
+    by the states and drawn from grids; dwells are negative binomial. ``y`` is one channel of real numbers, with NaN
+    where a reading is missing. Its median and median absolute deviation are the location and the scale of the priors.
+    """
+    series = _checks.series("y", y)
+    emission_family.require_channels(series, 1, "recurring")
+    known = series[~np.isnan(series)]
+    location, scale = location_and_scale(known) if len(known) else (0.0, 0.0)
+    square = scale * scale or 1.0
+    emission = MeanReverting(mean=location, spread=SPREADS[0] * square, noise=0.25 * square)
+    duration = NegativeBinomial(_DWELL_SIZES, a=_DWELL, b=1.0)
+    shared = (
+        ("phi", PHIS),
+        ("noise", tuple(noise * square for noise in NOISES)),
+        ("spread", tuple(spread * square for spread in SPREADS)),
+    )
+    model = hdp_hsmm(emission, duration, alpha1=_ROWS, c=_ABOVE)
+    return replace(model, name="recurring", shared=shared)
