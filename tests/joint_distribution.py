@@ -23,7 +23,7 @@ NAMES = (
     "segments", "states", "first length", "last length", "returns to the first state", "self transitions",
     "alpha0", "alpha1", "c", "d", "rho", "first theta", "first theta 2", "last theta", "first lambda", "last lambda",
     "lambda x first length", "y first", "y last", "y mean", "y first x last", "y x theta", "y x next",
-    "shared 1", "shared 2", "shared 3",
+    "shared 1", "shared 2", "shared 3", "outliers",
 )  # fmt: skip
 
 
@@ -35,7 +35,7 @@ def simulate_data(rng, emission, theta, starts, labels, y):
             emissions.simulate(emission, theta[labels[i]], rng, y, t, t - starts[i])
 
 
-def _quantities(y, starts, labels, theta_of, lam_of, hyper, shared) -> list[float]:
+def _quantities(y, starts, labels, theta_of, lam_of, hyper, shared, outliers) -> list[float]:
     lengths = np.diff(starts, append=len(y))
     first, last = theta_of(labels[0]), theta_of(labels[-1])
     lam_first, lam_last = lam_of(labels[0]), lam_of(labels[-1])
@@ -62,6 +62,7 @@ def _quantities(y, starts, labels, theta_of, lam_of, hyper, shared) -> list[floa
         values[0] * math.atan(first[0]),
         np.sum(values[1:] * values[:-1]),
         *[*shared, 0.0, 0.0, 0.0][:3],
+        len(outliers),
     ]
 
 
@@ -78,20 +79,38 @@ def _simulate_after(model: Model, rng, y, starts, labels, theta_of, given: int) 
 def _of_prior(drawn: Generated, model: Model) -> list[float]:
     hyper = [drawn.hyperparameters[name] for name in ("alpha0", "alpha1", "c", "d", "rho")]
     shared = [drawn.hyperparameters[name] for name, _ in model.shared]
-    return _quantities(drawn.y, drawn.starts, drawn.labels, drawn.theta.get, drawn.lam.get, hyper, shared)
+    return _quantities(
+        drawn.y, drawn.starts, drawn.labels, drawn.theta.get, drawn.lam.get, hyper, shared, drawn.outliers
+    )
 
 
 def _of_chain(chain: Chain) -> list[float]:
+    shared = [getattr(chain.emission, name) for name, _ in chain.model.shared]
     return _quantities(
-        chain.y, chain.starts, chain.labels, chain.theta.__getitem__, chain.lam.__getitem__, chain.weights.hyper,
-        [getattr(chain.emission, name) for name, _ in chain.model.shared],
+        chain.readings, chain.starts, chain.labels, chain.theta.__getitem__, chain.lam.__getitem__, chain.weights.hyper,
+        shared, chain.draw().outliers,
     )  # fmt: skip
+
+
+def _simulate_with_outliers(chain: Chain) -> None:
+    """Data given everything else, readings that are outliers among them, in place."""
+    is_outlier, law = np.isnan(chain.y[:, 0]), chain.model.outliers
+    segment = np.searchsorted(chain.starts, np.arange(len(chain.y)), side="right") - 1
+    for t in range(len(chain.y)):
+        start, theta = chain.starts[segment[t]], chain.theta[chain.labels[segment[t]]]
+        emissions.simulate(chain.emission, theta, chain.rng, chain.y, t, t - start)
+        chain.readings[t] = chain.y[t]
+        if is_outlier[t]:
+            chain.y[t] = np.nan
+            chain.readings[t] = law.location + law.width * chain.rng.standard_cauchy()
 
 
 def _regenerate(chain: Chain, given: int) -> None:
     """Data given everything else, and the chain's tables for them."""
     model = chain.model
-    if given > 0:
+    if model.outliers:
+        _simulate_with_outliers(chain)
+    elif given > 0:
         theta_of = chain.theta.__getitem__
         _simulate_after(model, chain.rng, chain.y, chain.starts, chain.labels, theta_of, given)
     else:

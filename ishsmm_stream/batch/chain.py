@@ -36,12 +36,14 @@ class Draw(NamedTuple):
     hyper: np.ndarray  # (5,) alpha0, alpha1, c, d, rho
     log_joint: float
     emission: Any  # the prior of theta, with the numbers that the states share as they were drawn
+    outliers: np.ndarray  # indices of the readings that belong to no state
 
 
 class Chain:
     """A chain over trajectories and everything above them; ``sweep`` is one round of all blocks.
 
-    ``y`` is (length, channels), checked. All randomness comes from ``rng``.
+    ``y`` is (length, channels), checked. All randomness comes from ``rng``. ``readings`` are the data; in ``y`` those
+    that are outliers at the moment are missing.
 
     A trajectory is ``starts`` and ``labels``, the first index and the state of each segment, with ``last_r`` the
     remaining count of the last one. ``count`` states are instantiated; ``filled`` slots of ``theta`` and ``lam`` hold
@@ -60,7 +62,8 @@ class Chain:
     ) -> None:
         self.model = model
         self.emission = model.emission
-        self.y = y
+        self.readings = y
+        self.y = y.copy() if model.outliers else y
         self.rng = rng
         self.temperature = temperature
         self.paper_slice = paper_slice
@@ -83,6 +86,7 @@ class Chain:
     def sweep(self) -> None:
         """Update the trajectory by the beam, then everything above it given the trajectory."""
         self._update_trajectory()
+        self._update_outliers()
         self._update_hierarchy()
         self._update_shared()
         self._update_parameters()
@@ -97,10 +101,11 @@ class Chain:
             self.weights.hyper.copy(),
             self.log_joint(),
             self.emission,
+            self._outliers().astype(np.int32),
         )
 
     def log_joint(self) -> float:
-        """ln p(y, segments, labels | gamma, hyperparameters) with theta, lambda and the rows integrated out.
+        """ln p(y, segments, labels, outliers | gamma, hyperparameters) with theta, lambda and the rows integrated out.
 
         Numbers that the states share count as hyperparameters. Where no state returns, the labels say nothing and are
         left out.
@@ -110,6 +115,8 @@ class Chain:
         total += segments.log_dwells(model.duration, len(self.y), self.starts, self.labels, self.count)
         if not model.is_renewal:
             total += hierarchy.log_labels(self.rules, self.weights, self.labels, self.count)
+        if self.model.outliers:
+            total += self._log_odds()[self._outliers()].sum()
         return float(total)
 
     # The first guess
@@ -171,6 +178,22 @@ class Chain:
         if found > 0:  # otherwise no path had weight for doubles: the trajectory stays as it is
             self.starts = self._starts_buffer[-found:].copy()
             self.labels = self._labels_buffer[-found:].copy()
+
+    def _update_outliers(self) -> None:
+        """Which readings are outliers, one after the other, given the trajectory and theta."""
+        if self.model.outliers:
+            segments.draw_outliers(
+                self.rng, self.emission, self.theta, self.starts, self.labels, self.readings, self._log_odds(), self.y
+            )
+
+    def _outliers(self) -> np.ndarray:
+        return np.flatnonzero(np.isnan(self.y[:, 0]) & ~np.isnan(self.readings[:, 0]))
+
+    def _log_odds(self) -> np.ndarray:
+        """ln(share p(reading | outlier) / (1 - share)) of each reading."""
+        share, location, width = self.model.outliers
+        ratios = (self.readings[:, 0] - location) / width
+        return np.log(share / (1.0 - share) / (np.pi * width)) - np.log1p(ratios * ratios)
 
     def _update_hierarchy(self) -> None:
         """Weights, rows and hyperparameters."""

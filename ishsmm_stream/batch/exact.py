@@ -248,8 +248,9 @@ class ExactPosterior:
         )
         drawn = draw_hyperparameters(model, rng)
         hyper = np.array([drawn[name] for name in HYPERPARAMETERS])
+        none = np.empty(0, dtype=np.int32)
         return Draw(
-            starts.astype(np.int32), labels.astype(np.int32), theta, lam, hyper, float(log_joint), model.emission
+            starts.astype(np.int32), labels.astype(np.int32), theta, lam, hyper, float(log_joint), model.emission, none
         )
 
 

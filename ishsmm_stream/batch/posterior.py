@@ -88,6 +88,14 @@ class Posterior:
         return total / len(self)
 
     @cached_property
+    def outlier_probability(self) -> np.ndarray:
+        """P(reading t belongs to no state | y), for models with outliers."""
+        total = np.zeros(len(self.y))
+        for draw in self.draws:
+            total[draw.outliers] += 1.0
+        return total / len(self)
+
+    @cached_property
     def map(self) -> Segmentation:
         """The explanation with the highest joint log-probability: the best draw, or the exact one where it is known."""
         return self._segmentation(self.reference)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ishsmm_stream._jit import kernel, owning_kernel
@@ -117,6 +119,34 @@ def draw_priors_and_tables(rng, emission, duration, y, theta, lam, beam, first, 
     for k in range(first, last):
         durations.draw_parameters(duration, stats, -1, rng, lam[k])
     fill_tables(emission, duration, theta, lam, y, beam, first, last)
+
+
+@owning_kernel
+def draw_outliers(rng, emission, theta, starts, labels, readings, log_odds, y):
+    """Whether each reading is an outlier given all others: ``y`` has NaN in the place of those that are.
+
+    ``log_odds``: ln(prior odds x p(reading | outlier)). The law of a reading may depend on the one before it in its
+    segment, so that a reading counts in the density of the next one, too.
+    """
+    for i in range(starts.shape[0]):
+        params = theta[labels[i]]
+        end = segment_end(starts, i, y.shape[0])
+        for t in range(starts[i], end):
+            if np.isnan(readings[t, 0]):
+                continue
+            score = log_odds[t]
+            y[t, 0] = np.nan
+            if t + 1 < end:
+                score += emissions.log_density(emission, params, y, t + 1)
+            y[t, 0] = readings[t, 0]
+            if t + 1 < end:
+                score -= emissions.log_density(emission, params, y, t + 1)
+            if t == starts[i]:
+                score -= emissions.log_first_density(emission, params, y, t)
+            else:
+                score -= emissions.log_density(emission, params, y, t)
+            if rng.random() * (1.0 + math.exp(min(-score, 700.0))) < 1.0:
+                y[t, 0] = np.nan
 
 
 @owning_kernel

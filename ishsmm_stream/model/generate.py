@@ -30,6 +30,7 @@ class Generated(NamedTuple):
     theta: dict[int, np.ndarray]  # emission parameters of the states visited
     lam: dict[int, np.ndarray]  # duration parameters of the states visited
     hyperparameters: dict[str, float]
+    outliers: np.ndarray  # indices of the readings that belong to no state
 
     @property
     def change_points(self) -> np.ndarray:
@@ -165,6 +166,9 @@ def generate(model: Model, length: int, seed: int | np.random.Generator = 0) -> 
     starts: list[int] = []
     labels: list[int] = []
     y = np.full((length, emissions.channels(model.emission)), np.nan)
+    is_outlier = np.zeros(length, dtype=np.bool_)
+    if model.outliers:
+        is_outlier = rng.random(length) < model.outliers.share
     t, state = 0, -1
     while t < length:
         state = space.next_state(state)
@@ -175,9 +179,15 @@ def generate(model: Model, length: int, seed: int | np.random.Generator = 0) -> 
         end = min(length, t + int(durations.draw(model.duration, lam[state], rng)) + 1)
         for i in range(t, end):
             emissions.simulate(emission, theta[state], rng, y, i, i - t)
+            if is_outlier[i]:
+                y[i] = np.nan  # what comes next does not depend on it
         t = end
+    if model.outliers:
+        y[is_outlier, 0] = model.outliers.location + model.outliers.width * rng.standard_cauchy(is_outlier.sum())
     states = np.repeat(labels, np.diff(starts, append=length))
-    return Generated(y, states, np.array(starts), np.array(labels), theta, lam, hyper | shared)
+    return Generated(
+        y, states, np.array(starts), np.array(labels), theta, lam, hyper | shared, np.flatnonzero(is_outlier)
+    )
 
 
 def _draw_parameters(emission: Any, duration: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -16,7 +17,7 @@ from ishsmm_stream.model.durations import Fixed, NegativeBinomial
 from ishsmm_stream.model.durations import family as duration_family
 from ishsmm_stream.model.emissions import MeanReverting
 from ishsmm_stream.model.emissions import family as emission_family
-from ishsmm_stream.model.priors import Beta, Gamma
+from ishsmm_stream.model.priors import Beta, Gamma, Outliers
 from ishsmm_stream.model.topology import Topology
 from ishsmm_stream.model.units import location_and_scale
 
@@ -33,6 +34,7 @@ NOISES = tuple(4.0**power for power in range(3, -8, -1))
 SPREADS = tuple(10.0 * 4.0**power for power in range(6))
 _DWELL_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0)
 _DWELL = 20.0  # mean dwell for each unit of size, roughly
+_OUTLIERS, _OUTLIER_WIDTH = 0.01, 10.0
 _ROWS, _ABOVE = 4.0, 1.0  # concentrations of the rows, and of the law above them
 
 
@@ -56,6 +58,7 @@ class Model:
     strikes_self: bool = False  # HDP-HSMM: self-transitions are drawn, struck out and the row renormalised
     # Numbers of ``emission`` that are unknown, the same in all states, and uniform on a grid: ((name, values), ...).
     shared: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    outliers: Outliers | None = None
 
     def __post_init__(self) -> None:
         if type(self.emission) not in emission_family.stats_size.bodies:
@@ -67,6 +70,7 @@ class Model:
         for name in ("alpha0", "alpha1", "c"):
             _check_positive_hyperparameter(name, getattr(self, name))
         _check_shared(self)
+        _check_outliers(self)
         _check_share("d", self.d)
         _check_share("rho", self.rho)
 
@@ -94,6 +98,20 @@ def _check_shared(model: Model) -> None:
             emission_family.with_numbers(model.emission, **{name: value})
     if model.shared and model.is_renewal:
         raise ValueError(f"shared is for models whose states return, got model {model.name!r}")
+
+
+def _check_outliers(model: Model) -> None:
+    if model.outliers is None:
+        return
+    if not isinstance(model.outliers, Outliers):
+        raise ValueError(f"outliers must be priors.Outliers, got {model.outliers!r}")
+    looks_back = emission_family.look_back(model.emission) > 0 and not emission_family.has_first_law(model.emission)
+    if looks_back or emission_family.channels(model.emission) != 1:
+        raise ValueError(
+            f"outliers are for one channel and segments that do not depend on each other, got {model.emission!r}"
+        )
+    if model.is_renewal:
+        raise ValueError(f"outliers are for models whose states return, got model {model.name!r}")
 
 
 def _check_share(name: str, value: Any) -> None:
@@ -187,8 +205,9 @@ def recurring(y: Any) -> Model:
     """States that return, without priors: the model that ``OnlineDetector("recurring")`` follows, in units of ``y``.
 
     An ``hdp_hsmm`` with ``emissions.MeanReverting``. Autocorrelation, noise level and spread of the levels are shared
-    by the states and drawn from grids; dwells are negative binomial. ``y`` is one channel of real numbers, with NaN
-    where a reading is missing. Its median and median absolute deviation are the location and the scale of the priors.
+    by the states and drawn from grids; dwells are negative binomial; one reading in a hundred may be an outlier.
+    ``y`` is one channel of real numbers, with NaN where a reading is missing. Its median and median absolute deviation
+    are the location and the scale of the priors.
     """
     series = _checks.series("y", y)
     emission_family.require_channels(series, 1, "recurring")
@@ -203,4 +222,5 @@ def recurring(y: Any) -> Model:
         ("spread", tuple(spread * square for spread in SPREADS)),
     )
     model = hdp_hsmm(emission, duration, alpha1=_ROWS, c=_ABOVE)
-    return replace(model, name="recurring", shared=shared)
+    outliers = Outliers(_OUTLIERS, location, _OUTLIER_WIDTH * math.sqrt(square))
+    return replace(model, name="recurring", shared=shared, outliers=outliers)

@@ -45,6 +45,14 @@ CASES = {
         dataclasses.replace(hs.hdp_hsmm(REVERTING, DWELL, alpha1=PRIOR, c=PRIOR), shared=GRIDS),
         {"temperature": 3.0},
     ),
+    "hdp_hsmm, mean reverting, outliers": (
+        dataclasses.replace(
+            hs.hdp_hsmm(REVERTING, DWELL, alpha1=PRIOR, c=PRIOR),
+            shared=GRIDS[:1],
+            outliers=hs.priors.Outliers(0.2, 0.5, 2.0),
+        ),
+        {"temperature": 3.0},
+    ),
     "ied, normal, shared number": (
         dataclasses.replace(hs.ied(NORMAL, DWELL, **ALL), shared=(("scale", (0.5, 2.0, 8.0)),)),
         {"temperature": 3.0},

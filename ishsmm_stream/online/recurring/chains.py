@@ -282,11 +282,12 @@ def make_plan(model: Model, *, lag: int = 64, max_states: int = 32, move_every: 
             f"{type(model.emission).__name__} with a trend inside segments can only be used where no state returns "
             f"(ilr), got model {model.name!r}"
         )
-    if emissions.has_first_law(model.emission) or model.shared:
-        what = "shared numbers" if model.shared else type(model.emission).__name__
+    if emissions.has_first_law(model.emission) or model.shared or model.outliers:
+        named = {"shared numbers": model.shared, "outliers": model.outliers, type(model.emission).__name__: True}
+        what = next(name for name, has in named.items() if has)
         raise ValueError(
             f"{what} cannot be followed online as a part of {model.name!r}: use OnlineDetector('recurring'), which has "
-            f"mean-reverting states with shared numbers, or ishsmm_stream.sample"
+            f"all of these, or ishsmm_stream.sample"
         )
     settings = Settings(step_rules, lag, move_every, emissions.look_back(model.emission))
     return Plan(model.emission, model.duration, settings, make_rules(model, _MOVE_SLOTS * max_states))
