@@ -78,6 +78,8 @@ PRESETS = {
     "bayesian_hsmm": PresetEntry({"alpha1": "alpha"}, has_states=True),
 }
 
+RECURRING = "recurring"  # the model without priors: of ``fit``, and of online detectors
+
 OFFERED_EMISSIONS = [name for name, entry in EMISSIONS.items() if entry.is_offered]
 OFFERED_DURATIONS = [name for name, entry in DURATIONS.items() if entry.is_offered]
 WITH_STATES = [name for name, entry in PRESETS.items() if entry.has_states]
