@@ -193,6 +193,7 @@ class Chain:
 
     def _log_odds(self) -> np.ndarray:
         """ln(share p(reading | outlier) / (1 - share)) of each reading."""
+        assert self.model.outliers
         share, location, width = self.model.outliers
         ratios = (self.readings[:, 0] - location) / width
         return np.log(share / (1.0 - share) / (np.pi * width)) - np.log1p(ratios * ratios)

@@ -58,7 +58,7 @@ class Model:
     strikes_self: bool = False  # HDP-HSMM: self-transitions are drawn, struck out and the row renormalised
     # Numbers of ``emission`` that are unknown, the same in all states, and uniform on a grid: ((name, values), ...).
     shared: tuple[tuple[str, tuple[float, ...]], ...] = ()
-    outliers: Outliers | None = None
+    outliers: Outliers | None = None  # readings that belong to no state: they count as missing
 
     def __post_init__(self) -> None:
         if type(self.emission) not in emission_family.stats_size.bodies:

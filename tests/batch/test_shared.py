@@ -8,6 +8,7 @@ import pytest
 from scipy import special, stats
 
 import ishsmm_stream as hs
+from ishsmm_stream.experiments.labels import adjusted_mutual_information
 from ishsmm_stream.batch import segments
 from ishsmm_stream.model.presets import NOISES, PHIS, SPREADS
 from ishsmm_stream.online.regimes import states as online
@@ -136,15 +137,20 @@ def test_models_that_make_no_sense_are_refused(changes, message):
         dataclasses.replace(MODEL, **changes)
 
 
+def switching(rng, truth, phi):
+    """Readings with a standard deviation of 1 about levels 8 apart."""
+    y = np.empty(len(truth))
+    for t in range(len(y)):
+        begins = t == 0 or truth[t] != truth[t - 1]
+        y[t] = rng.normal() if begins else phi * y[t - 1] + np.sqrt(1.0 - phi * phi) * rng.normal()
+    return y + np.array([0.0, 8.0, -9.0])[truth]
+
+
 def test_a_fit_finds_states_that_return_and_spikes_without_priors():
     """In any units, with a missing stretch. Autocorrelation alone makes no states."""
     rng = np.random.default_rng(8)
     truth = np.repeat([0, 1, 0, 2, 1, 0], 60)
-    y = np.empty(len(truth))
-    for t in range(len(y)):
-        begins = t == 0 or truth[t] != truth[t - 1]
-        y[t] = rng.normal() if begins else 0.8 * y[t - 1] + 0.6 * rng.normal()
-    y = 1e4 + 30.0 * (y + np.array([0.0, 8.0, -9.0])[truth])
+    y = 1e4 + 30.0 * switching(rng, truth, 0.8)
     y[[100, 250]] += [3_000.0, -2_000.0]  # two of the same height would be a state that returns
     y[130:140] = np.nan
     found = hs.fit("recurring", y, draws=100, burn_in=150, seed=3)
@@ -156,6 +162,25 @@ def test_a_fit_finds_states_that_return_and_spikes_without_priors():
     assert 0.6 <= np.median(found.hyperparameter("phi")) <= 0.9
     changes = np.flatnonzero(np.diff(truth)) + 1
     assert list(found.map.change_points) == pytest.approx(changes.tolist(), abs=2)
+
+
+def test_live_and_batch_agree():
+    """One stream, which both see in full: the labels that are published live after 20 readings, and those of the draw
+    with the highest log joint."""
+    lag = 20
+    rng = np.random.default_rng(4)
+    truth = np.repeat(rng.permutation(np.arange(15) % 3), 40)
+    y = switching(rng, truth, 0.5)
+    detector = hs.OnlineDetector("recurring")
+    live = np.zeros(len(y), dtype=int)
+    for t, value in enumerate(y):
+        detector.update(value)
+        recent = detector.recent_states
+        live[max(t - lag, 0)] = recent[max(len(recent) - 1 - lag, 0)] if len(recent) else 0
+    live[-lag:] = detector.recent_states[-lag:]
+    found = hs.fit("recurring", y, draws=50, burn_in=150, chains=2, seed=1).map.states
+    for one, other in ((live, truth), (found, truth), (live, found)):
+        assert adjusted_mutual_information(one, other) > 0.95
 
 
 def test_only_recurring_needs_no_priors():
