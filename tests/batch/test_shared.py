@@ -8,8 +8,8 @@ import pytest
 from scipy import special, stats
 
 import ishsmm_stream as hs
-from ishsmm_stream.experiments.labels import adjusted_mutual_information
 from ishsmm_stream.batch import segments
+from ishsmm_stream.experiments.labels import adjusted_mutual_information
 from ishsmm_stream.model.presets import NOISES, PHIS, SPREADS
 from ishsmm_stream.online.regimes import states as online
 
@@ -73,7 +73,7 @@ def test_draws_have_the_probabilities_of_the_enumeration():
         expected[length + np.array(outliers, dtype=int)] += weight
         expected[2 * length + PHI.index(phi)] += weight
         expected[2 * length + len(PHI) + NOISE.index(noise)] += weight
-    found = hs.sample(Y, MODEL, draws=4_000, burn_in=100, chains=16, seed=6)
+    found = hs.sample(Y, MODEL, draws=2_000, burn_in=100, chains=16, seed=6)
     shares = []
     for chain in found.chains:
         share = np.zeros_like(expected)
