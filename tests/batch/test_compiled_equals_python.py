@@ -24,6 +24,7 @@ models = {
 }
 y = np.repeat([0.0, 3.0, -2.0, 0.0], 4) + np.random.default_rng(0).normal(size=16)
 y[5] = np.nan
+models["recurring"] = (hs.recurring(y), {})
 result = {}
 for name, (model, settings) in models.items():
     drawn = hs.sample(y, model, draws=6, burn_in=2, chains=1, seed=4, **settings)
@@ -32,6 +33,7 @@ for name, (model, settings) in models.items():
         "theta": [value.hex() for draw in drawn.draws for value in draw.theta.ravel().tolist()],
         "lam": [value.hex() for draw in drawn.draws for value in draw.lam.ravel().tolist()],
         "hyper": [value.hex() for draw in drawn.draws for value in draw.hyper.tolist()],
+        "outliers": [int(value) for draw in drawn.draws for value in draw.outliers],
         "starts": [int(value) for draw in drawn.draws for value in draw.starts],
     }
 print(json.dumps(result))
