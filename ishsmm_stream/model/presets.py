@@ -207,8 +207,8 @@ def recurring(y: Any) -> Model:
     An ``hdp_hsmm`` with ``emissions.MeanReverting``. Autocorrelation, noise level and spread of the levels are shared
     by the states and drawn from grids; dwells are negative binomial; one reading in a hundred may be an outlier.
     ``y`` is one channel of real numbers, with NaN where a reading is missing. Its median and median absolute deviation
-    are the location and the scale of the priors. Readings are taken as they are: if they are multiples of a step (counts,
-    0/1), each value may become a state of its own.
+    are the location and the scale of the priors. Readings are taken as they are: if they are multiples of a step
+    (counts, 0/1), each value may become a state of its own.
     """
     series = _checks.series("y", y)
     emission_family.require_channels(series, 1, "recurring")
