@@ -3,8 +3,9 @@
     python benchmarks/recurring.py [--data FOLDER] [--seeds N] [--only SECTION ...]
 
 Sections: switching (labels and new states on streams that switch between modes), paper (the streams of the paper's
-model), none (streams without states: every novelty is false), dwell (visits that last too long); with data, in the
-layout of real.py: nab (labelled faults), evidence (against "auto", and novelties), cost.
+model), none (streams without states: every novelty is false), dwell (visits that last too long), batch (labels against
+those of ``hs.fit``, which knows all readings); with data, in the layout of real.py: nab (labelled faults), evidence
+(against "auto", and novelties), cost.
 """
 
 from __future__ import annotations
@@ -165,6 +166,38 @@ def with_long_visit(stream: switching.Switching, seed: int) -> tuple[np.ndarray,
     return np.concatenate([values[:begin], extra]), begin, begin + len(extra)
 
 
+BATCH_LENGTH, BATCH_SEED = 2_000, 900
+BATCH = {
+    "phi .5, clean": {"outliers": 0.0}, "phi .5": {}, "phi .8": {"phi": 0.8}, "separation 3": {"separation": 3.0},
+}  # fmt: skip
+
+
+def batch(seeds: range) -> None:
+    print(
+        "batch: AMI with the truth, live late / batch; AMI of the two; states live / batch / true; spread of ln joint"
+    )
+    for name, options in BATCH.items():
+        rows, stuck = [], []
+        for seed in seeds:
+            stream = switching.switching(BATCH_SEED + seed, length=BATCH_LENGTH, **options)
+            live = Run(stream.values)
+            posterior = hs.fit("recurring", stream.values, burn_in=300, draws=100, chains=4, seed=seed)
+            states = posterior.map.states  # of the draw with the highest ln joint of all chains
+            best = [max(draw.log_joint for draw in chain) for chain in posterior.chains]
+            stuck.append(max(best) - min(best))
+            rows.append([
+                agreement(live.late, stream.modes), agreement(states, stream.modes), agreement(live.late, states),
+                len(live.detector.states), len(np.unique(states)), len(np.unique(stream.modes)),
+            ])  # fmt: skip
+        found, worst = np.mean(rows, axis=0), np.min(rows, axis=0)
+        print(
+            f"  {name:14} {found[0]:.3f} / {found[1]:.3f} (worst {worst[0]:.2f} / {worst[1]:.2f})   "
+            f"{found[2]:.3f} (worst {worst[2]:.2f})   {found[3]:.1f} / {found[4]:.1f} / {found[5]:.1f}   "
+            f"{np.median(stuck):.1f}, at most {max(stuck):.1f}",
+            flush=True,
+        )
+
+
 def nab_files(data: Path, _: range) -> None:
     hits, false, rows, windows = {}, {}, 0, 0
     for file in nab.load(data / "nab"):
@@ -234,6 +267,7 @@ def evidence(data: Path, _: range) -> None:
 
 SECTIONS: dict[str, Callable] = {
     "switching": switching_streams, "paper": paper_streams, "none": no_states, "dwell": dwell,
+    "batch": batch,
 }  # fmt: skip
 WITH_DATA: dict[str, Callable] = {"nab": nab_files, "evidence": evidence}
 

@@ -23,7 +23,13 @@ class Switching(NamedTuple):
 
 
 def switching(
-    seed: int, *, phi: float = 0.5, separation: float = 5.0, drift: float = 0.0, length: int = LENGTH
+    seed: int,
+    *,
+    phi: float = 0.5,
+    separation: float = 5.0,
+    drift: float = 0.0,
+    outliers: float = OUTLIER_SHARE,
+    length: int = LENGTH,
 ) -> Switching:
     """Return a stream of 3 to 6 modes. ``drift``: all levels move by this many standard deviations over the stream."""
     rng = np.random.default_rng([seed, 20])
@@ -56,7 +62,7 @@ def switching(
         else:
             values[t] = phi * values[t - 1] + innovation * rng.normal()
     values += levels[modes] + drift * np.arange(length) / length
-    spikes = rng.random(length) < OUTLIER_SHARE
+    spikes = rng.random(length) < outliers
     values[spikes] += OUTLIER_SIZE * rng.standard_normal(spikes.sum())
     return Switching(values, modes, new_from)
 

@@ -5,7 +5,7 @@ from ishsmm_stream._jit import owning_kernel as kernel
 from ishsmm_stream.batch.chain import StateLimitError
 from ishsmm_stream.batch.exact import ExactPosterior, exact_posterior
 from ishsmm_stream.batch.posterior import Posterior, Segmentation
-from ishsmm_stream.batch.sample import sample
+from ishsmm_stream.batch.sample import fit, sample
 from ishsmm_stream.model import durations, emissions, priors, topology
 from ishsmm_stream.model.generate import Generated, generate
 from ishsmm_stream.model.presets import (
@@ -16,6 +16,7 @@ from ishsmm_stream.model.presets import (
     hdp_hsmm,
     ied,
     ilr,
+    recurring,
     sticky_hdp_hmm,
     structured,
 )
@@ -67,6 +68,7 @@ __all__ = [
     "durations",
     "emissions",
     "exact_posterior",
+    "fit",
     "generate",
     "hdp_hmm",
     "hdp_hsmm",
@@ -75,6 +77,7 @@ __all__ = [
     "ilr",
     "kernel",
     "priors",
+    "recurring",
     "sample",
     "sticky_hdp_hmm",
     "structured",

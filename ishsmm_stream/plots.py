@@ -14,7 +14,7 @@ import numpy as np
 from ishsmm_stream.batch.change_points import ChangePoint, list_change_points, shares
 from ishsmm_stream.batch.exact import ExactPosterior
 from ishsmm_stream.batch.posterior import Posterior
-from ishsmm_stream.model.emissions import Autoregressive, Categorical, Mixed
+from ishsmm_stream.model.emissions import Autoregressive, Categorical, MeanReverting, Mixed
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.online.results import Alarm
 
@@ -288,7 +288,7 @@ def _draw_number(panel: Axes, posterior: Posterior, exact: ExactPosterior | None
 
 def _varies_inside_segments(emission: Any) -> bool:
     """Whether the expected value depends on more than the state."""
-    return isinstance(emission, (Autoregressive, Mixed))
+    return isinstance(emission, (Autoregressive, MeanReverting, Mixed))
 
 
 def _levels(posterior: Posterior) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
@@ -310,7 +310,7 @@ def _some_draws(posterior: Posterior) -> list[Any]:
 
 def _level(posterior: Posterior, draw: Any) -> np.ndarray:
     """The expected observation under one draw, (T, channels)."""
-    emission, y = posterior.model.emission, posterior.y
+    emission, y = draw.emission, posterior.y
     lengths = np.diff(draw.starts, append=len(y))
     if not _varies_inside_segments(emission):
         levels = np.array([emissions.location(emission, theta, y, 0, 0) for theta in draw.theta])

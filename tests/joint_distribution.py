@@ -22,7 +22,8 @@ from ishsmm_stream.model.presets import Model
 NAMES = (
     "segments", "states", "first length", "last length", "returns to the first state", "self transitions",
     "alpha0", "alpha1", "c", "d", "rho", "first theta", "first theta 2", "last theta", "first lambda", "last lambda",
-    "lambda x first length", "y first", "y last", "y mean", "y first x last", "y x theta",
+    "lambda x first length", "y first", "y last", "y mean", "y first x last", "y x theta", "y x next",
+    "shared 1", "shared 2", "shared 3", "outliers",
 )  # fmt: skip
 
 
@@ -34,7 +35,7 @@ def simulate_data(rng, emission, theta, starts, labels, y):
             emissions.simulate(emission, theta[labels[i]], rng, y, t, t - starts[i])
 
 
-def _quantities(y, starts, labels, theta_of, lam_of, hyper) -> list[float]:
+def _quantities(y, starts, labels, theta_of, lam_of, hyper, shared, outliers) -> list[float]:
     lengths = np.diff(starts, append=len(y))
     first, last = theta_of(labels[0]), theta_of(labels[-1])
     lam_first, lam_last = lam_of(labels[0]), lam_of(labels[-1])
@@ -59,6 +60,9 @@ def _quantities(y, starts, labels, theta_of, lam_of, hyper) -> list[float]:
         values.mean(),
         values[0] * values[-1],
         values[0] * math.atan(first[0]),
+        np.sum(values[1:] * values[:-1]),
+        *[*shared, 0.0, 0.0, 0.0][:3],
+        len(outliers),
     ]
 
 
@@ -72,26 +76,46 @@ def _simulate_after(model: Model, rng, y, starts, labels, theta_of, given: int) 
         emissions.simulate(model.emission, theta_of(label), rng, y, t, t - starts[segment[t]])
 
 
-def _of_prior(drawn: Generated) -> list[float]:
+def _of_prior(drawn: Generated, model: Model) -> list[float]:
     hyper = [drawn.hyperparameters[name] for name in ("alpha0", "alpha1", "c", "d", "rho")]
-    return _quantities(drawn.y, drawn.starts, drawn.labels, drawn.theta.get, drawn.lam.get, hyper)
+    shared = [drawn.hyperparameters[name] for name, _ in model.shared]
+    return _quantities(
+        drawn.y, drawn.starts, drawn.labels, drawn.theta.get, drawn.lam.get, hyper, shared, drawn.outliers
+    )
 
 
 def _of_chain(chain: Chain) -> list[float]:
+    shared = [getattr(chain.emission, name) for name, _ in chain.model.shared]
     return _quantities(
-        chain.y, chain.starts, chain.labels, chain.theta.__getitem__, chain.lam.__getitem__, chain.weights.hyper
-    )
+        chain.readings, chain.starts, chain.labels, chain.theta.__getitem__, chain.lam.__getitem__, chain.weights.hyper,
+        shared, chain.draw().outliers,
+    )  # fmt: skip
+
+
+def _simulate_with_outliers(chain: Chain) -> None:
+    """Data given everything else, readings that are outliers among them, in place."""
+    is_outlier, law = np.isnan(chain.y[:, 0]), chain.model.outliers
+    segment = np.searchsorted(chain.starts, np.arange(len(chain.y)), side="right") - 1
+    for t in range(len(chain.y)):
+        start, theta = chain.starts[segment[t]], chain.theta[chain.labels[segment[t]]]
+        emissions.simulate(chain.emission, theta, chain.rng, chain.y, t, t - start)
+        chain.readings[t] = chain.y[t]
+        if is_outlier[t]:
+            chain.y[t] = np.nan
+            chain.readings[t] = law.location + law.width * chain.rng.standard_cauchy()
 
 
 def _regenerate(chain: Chain, given: int) -> None:
     """Data given everything else, and the chain's tables for them."""
     model = chain.model
-    if given > 0:
+    if model.outliers:
+        _simulate_with_outliers(chain)
+    elif given > 0:
         theta_of = chain.theta.__getitem__
         _simulate_after(model, chain.rng, chain.y, chain.starts, chain.labels, theta_of, given)
     else:
-        simulate_data(chain.rng, model.emission, chain.theta, chain.starts, chain.labels, chain.y)
-    segments.fill_tables(model.emission, model.duration, chain.theta, chain.lam, chain.y, chain.beam, 0, chain.filled)
+        simulate_data(chain.rng, chain.emission, chain.theta, chain.starts, chain.labels, chain.y)
+    segments.fill_tables(chain.emission, model.duration, chain.theta, chain.lam, chain.y, chain.beam, 0, chain.filled)
 
 
 def z_scores(model: Model, *, length: int, sweeps: int, seed: int, given: int = 0, **settings) -> dict[str, float]:
@@ -102,7 +126,7 @@ def z_scores(model: Model, *, length: int, sweeps: int, seed: int, given: int = 
         drawn = generate(model, length, rng)
         if given > 0:
             _simulate_after(model, rng, drawn.y, drawn.starts, drawn.labels, drawn.theta.get, given)
-        prior.append(_of_prior(drawn))
+        prior.append(_of_prior(drawn, model))
     prior = np.array(prior)
     chain = Chain(model, generate(model, length, rng).y, rng, **settings)
     chained = np.empty_like(prior)

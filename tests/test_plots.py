@@ -14,7 +14,8 @@ def posterior_of(model, y, *draws):
     for i, (starts, labels, theta) in enumerate(draws):
         theta = np.atleast_2d(np.asarray(theta, dtype=float))
         lam = np.full((len(theta), 2), 5.0)
-        made.append(Draw(np.array(starts), np.array(labels), theta, lam, np.ones(5), -float(i)))
+        hyper, none = np.ones(5), np.empty(0, dtype=np.int32)
+        made.append(Draw(np.array(starts), np.array(labels), theta, lam, hyper, -float(i), model.emission, none))
     y = np.asarray(y, dtype=float)
     return hs.Posterior(model, y.reshape(len(y), -1), [made])
 

@@ -19,6 +19,8 @@ Forward variables, for states k and times t:
     entered[k, t]   weight of "a segment of k starts at t" before its duration      (transition slice)
     pending[k, e]   weight of segments of k that will end just before e, divided by e^(cumulative[k, .] + offset[k])
     cumulative[k,t] ln likelihood of the data before t under state k
+    opening[k, t]   the same, such that a segment from s up to e has cumulative[k, e] - opening[k, s]; the same array
+                    unless the first observation of a segment has a density of its own
 
 The factors (1 - u_t)^(K - 1) of the steps inside segments are left out for every t and divided out again where a
 segment starts: what is common to all paths cancels.
@@ -42,6 +44,7 @@ DONE, NEEDS_STATES = 0, 1
 # product is denormal, which would be slow.
 _LARGEST_LOG_FACTOR = 200.0
 _LARGEST_LOG_PENDING = 500.0
+_LARGEST_GAIN = 40.0
 _SMALLEST_FACTOR = 1e-170
 _SMALLEST_PENDING = 1e-250
 _SMALLEST_SUM = 1e-250
@@ -55,6 +58,7 @@ class Beam(NamedTuple):
     slices: np.ndarray  # (T,) u_t
     log_stay: np.ndarray  # (T,) (K - 1) ln(1 - u_t)
     cumulative: np.ndarray  # (slots, T + 1)
+    opening: np.ndarray  # (slots, T + 1)
     pmf: np.ndarray  # (slots, table) F_k(r)
     survival: np.ndarray  # (slots, table) P(r' >= r)
     tempered_pmf: np.ndarray  # (slots, table) F_k(r)^(1 - 1/K), for the paper's slice
@@ -70,12 +74,14 @@ class Beam(NamedTuple):
     inverse: np.ndarray  # (slots + 1, slots) 1 / pi
 
 
-def make_beam(length: int, slots: int, table: int) -> Beam:
+def make_beam(length: int, slots: int, table: int, has_first_law: bool = False) -> Beam:
     """Work space for ``slots`` states. Memory that is not touched costs nothing."""
+    cumulative = np.empty((slots, length + 1))
     return Beam(
         slices=np.empty(length),
         log_stay=np.empty(length),
-        cumulative=np.empty((slots, length + 1)),
+        cumulative=cumulative,
+        opening=np.empty((slots, length + 1)) if has_first_law else cumulative,
         pmf=np.empty((slots, table)),
         survival=np.empty((slots, table)),
         tempered_pmf=np.empty((slots, table)),
@@ -94,8 +100,20 @@ def make_beam(length: int, slots: int, table: int) -> Beam:
 
 def with_slots(beam: Beam, slots: int) -> Beam:
     """The same work space with room for more states."""
-    grown = make_beam(len(beam.slices), slots, beam.pmf.shape[1])
-    for name in ("cumulative", "pmf", "survival", "low", "high", "ended", "entered", "pending", "offset", "live"):
+    grown = make_beam(len(beam.slices), slots, beam.pmf.shape[1], beam.opening is not beam.cumulative)
+    for name in (
+        "cumulative",
+        "opening",
+        "pmf",
+        "survival",
+        "low",
+        "high",
+        "ended",
+        "entered",
+        "pending",
+        "offset",
+        "live",
+    ):
         old = getattr(beam, name)
         getattr(grown, name)[: len(old)] = old
     return grown._replace(slices=beam.slices, log_stay=beam.log_stay, log_scale=beam.log_scale)
@@ -239,9 +257,9 @@ def _collect_ended(ended, log_scale, pending, cumulative, offset, live, scale, t
 
 
 @kernel
-def _entry_factor(pending, log_scale, cumulative, offset, live, t, state):
+def _entry_factor(pending, log_scale, opening, offset, live, t, state):
     """The factor between a weight at t and its entry in ``pending``; moves the state's offset where it must."""
-    exponent = log_scale[t] - cumulative[state, t] - offset[state]
+    exponent = log_scale[t] - opening[state, t] - offset[state]
     largest = 0.0
     for e in range(t + 1, live[state]):
         largest = max(largest, pending[state, e])
@@ -396,7 +414,9 @@ def forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, co
 @kernel
 def _forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, count, filled, work):
     ended, entered, pending, pmf = beam.ended, beam.entered, beam.pending, beam.pmf
-    cumulative, log_scale, offset, live = beam.cumulative, beam.log_scale, beam.offset, beam.live
+    cumulative, opening, log_scale, offset, live = (
+        beam.cumulative, beam.opening, beam.log_scale, beam.offset, beam.live,
+    )  # fmt: skip
     length = beam.slices.shape[0]
     entering, scale, by_duration = work.entering, work.scale, work.by_duration
     if start == 0:
@@ -426,7 +446,7 @@ def _forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, c
                 low, high = beam.low[k], min(beam.high[k], length - 1 - t)
                 if low < high:
                     _entry_weights(rows, beam, temperature, t, k, low, high, count, work.room, by_duration)
-                    factor = _entry_factor(pending, log_scale, cumulative, offset, live, t, k)
+                    factor = _entry_factor(pending, log_scale, opening, offset, live, t, k)
                     _extend_live(pending, live, k, t, t + 1 + high)
                     for r in range(low, high):
                         pending[k, t + 1 + r] += factor * by_duration[r - low]
@@ -444,10 +464,13 @@ def _forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, c
             entered[k, t] = entering[k] * unstay
             low, high = beam.low[k], min(beam.high[k], length - 1 - t)
             if entering[k] > 0.0 and low < high:
-                if total > 0.0 and live[k] > t + 1 and 1e-80 < scale[k] / total < 1e80:
+                gain = cumulative[k, t] - opening[k, t]  # 0 unless a first observation has a density of its own
+                if total > 0.0 and live[k] > t + 1 and 1e-80 < scale[k] / total < 1e80 and abs(gain) < _LARGEST_GAIN:
                     factor = total / scale[k]
+                    if gain != 0.0:
+                        factor *= math.exp(gain)
                 else:
-                    factor = _entry_factor(pending, log_scale, cumulative, offset, live, t, k)
+                    factor = _entry_factor(pending, log_scale, opening, offset, live, t, k)
                 _extend_live(pending, live, k, t, t + 1 + high)
                 if factor > 0.0:
                     _add_pending(pending, pmf, low, high, factor * entered[k, t], k, t)
@@ -464,7 +487,7 @@ def _draw_last_transition(rng, beam, count):
     Its weight is entered x P(r >= what was seen of it) x the likelihood since.
     """
     entered, survival, high = beam.entered, beam.survival, beam.high
-    log_scale, cumulative = beam.log_scale, beam.cumulative
+    log_scale, cumulative, opening = beam.log_scale, beam.cumulative, beam.opening
     length = beam.slices.shape[0]
     span = 0
     for k in range(count):
@@ -479,7 +502,7 @@ def _draw_last_transition(rng, beam, count):
                 if weight > 0.0:
                     i = k * span + t - (length - span)
                     weights[i] = weight
-                    exponents[i] = log_scale[t] + cumulative[k, length] - cumulative[k, t]
+                    exponents[i] = log_scale[t] + cumulative[k, length] - opening[k, t]
                     top = max(top, exponents[i] + math.log(weight))
     if top == -np.inf:
         return -1, -1
@@ -504,7 +527,7 @@ def _draw_last_paper(rng, rows, beam, temperature, count):
     i = 0
     for k in range(count):
         for t in range(length):
-            change = beam.log_scale[t] + beam.cumulative[k, length] - beam.cumulative[k, t]
+            change = beam.log_scale[t] + beam.cumulative[k, length] - beam.opening[k, t]
             first = max(length - t - 1, beam.low[k])
             _entry_weights(rows, beam, temperature, t, k, first, beam.high[k], count, room, weights[i:])
             for _ in range(first, beam.high[k]):
@@ -554,7 +577,7 @@ def _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count, ro
         else:
             weight = beam.entered[state, t] * beam.pmf[state, r]
         if weight > 0.0:
-            change = beam.cumulative[state, end] - beam.cumulative[state, t]
+            change = beam.cumulative[state, end] - beam.opening[state, t]
             weight *= math.exp(change + beam.log_scale[t] - beam.log_scale[end])
             if weight > 0.0:
                 chosen = t

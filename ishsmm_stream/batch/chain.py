@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -20,6 +20,8 @@ _MOST_FIRST_STATES = 20
 # A long series starts from what these many sweeps find in these many first observations.
 _FIRST_LENGTH = 500
 _FIRST_SWEEPS = 100
+# A reading is an outlier at first if none of its neighbours is nearer than this many standard deviations of the noise.
+_ISOLATED = 10.0
 
 
 class StateLimitError(RuntimeError):
@@ -35,12 +37,15 @@ class Draw(NamedTuple):
     lam: np.ndarray  # (states, numbers) duration parameters
     hyper: np.ndarray  # (5,) alpha0, alpha1, c, d, rho
     log_joint: float
+    emission: Any  # the prior of theta, with the numbers that the states share as they were drawn
+    outliers: np.ndarray  # indices of the readings that belong to no state
 
 
 class Chain:
     """A chain over trajectories and everything above them; ``sweep`` is one round of all blocks.
 
-    ``y`` is (length, channels), checked. All randomness comes from ``rng``.
+    ``y`` is (length, channels), checked. All randomness comes from ``rng``. ``readings`` are the data; in ``y`` those
+    that are outliers at the moment are missing.
 
     A trajectory is ``starts`` and ``labels``, the first index and the state of each segment, with ``last_r`` the
     remaining count of the last one. ``count`` states are instantiated; ``filled`` slots of ``theta`` and ``lam`` hold
@@ -58,7 +63,9 @@ class Chain:
         max_states: int = 512,
     ) -> None:
         self.model = model
-        self.y = y
+        self.emission = model.emission
+        self.readings = y
+        self.y = np.where(_is_isolated(y), np.nan, y) if model.outliers else y
         self.rng = rng
         self.temperature = temperature
         self.paper_slice = paper_slice
@@ -74,14 +81,16 @@ class Chain:
         slots = min(self.max_states, 2 * (self.count + _SPARE_SLOTS))
         self.theta = np.zeros((slots, emission_family.params_size(model.emission)))
         self.lam = np.zeros((slots, duration_family.params_size(model.duration)))
-        self.beam = beams.make_beam(len(y), slots, len(y))
+        self.beam = beams.make_beam(len(y), slots, len(y), emission_family.has_first_law(model.emission))
         self._update_hierarchy()
         self._update_parameters()
 
     def sweep(self) -> None:
         """Update the trajectory by the beam, then everything above it given the trajectory."""
         self._update_trajectory()
+        self._update_outliers()
         self._update_hierarchy()
+        self._update_shared()
         self._update_parameters()
 
     def draw(self) -> Draw:
@@ -93,18 +102,23 @@ class Chain:
             self.lam[: self.count].copy(),
             self.weights.hyper.copy(),
             self.log_joint(),
+            self.emission,
+            self._outliers().astype(np.int32),
         )
 
     def log_joint(self) -> float:
-        """ln p(y, segments, labels | gamma, hyperparameters) with theta, lambda and the rows integrated out.
+        """ln p(y, segments, labels, outliers | gamma, hyperparameters) with theta, lambda and the rows integrated out.
 
-        Where no state returns, the labels say nothing and are left out.
+        Numbers that the states share count as hyperparameters. Where no state returns, the labels say nothing and are
+        left out.
         """
         model = self.model
-        total = segments.log_data(model.emission, self.y, self.starts, self.labels, self.count)
+        total = segments.log_data(self.emission, self.y, self.starts, self.labels, self.count)
         total += segments.log_dwells(model.duration, len(self.y), self.starts, self.labels, self.count)
         if not model.is_renewal:
             total += hierarchy.log_labels(self.rules, self.weights, self.labels, self.count)
+        if self.model.outliers:
+            total += self._log_odds()[self._outliers()].sum()
         return float(total)
 
     # The first guess
@@ -113,7 +127,7 @@ class Chain:
         """Segments guessed from the data where the topology lets the guess stand, one segment elsewhere."""
         most = min(_MOST_FIRST_STATES, self.max_states)
         known = self._states_of_the_first_observations(most)
-        guess = segments.allocate(self.rng, self.model.emission, self.y, known, most)
+        guess = segments.allocate(self.rng, self.emission, self.y, known, most)
         begins = np.ones(len(guess), dtype=np.bool_)
         if not isinstance(self.model.duration, Fixed):
             begins[1:] = guess[1:] != guess[:-1]
@@ -138,6 +152,7 @@ class Chain:
         )
         for _ in range(_FIRST_SWEEPS):
             beginning.sweep()
+        self.emission = beginning.emission
         lengths = np.diff(beginning.starts, append=_FIRST_LENGTH)
         _, labels = np.unique(beginning.labels, return_inverse=True)
         return np.repeat(labels, lengths) if labels.max() < most else np.empty(0, dtype=np.int64)
@@ -166,6 +181,23 @@ class Chain:
             self.starts = self._starts_buffer[-found:].copy()
             self.labels = self._labels_buffer[-found:].copy()
 
+    def _update_outliers(self) -> None:
+        """Which readings are outliers, one after the other, given the trajectory and theta."""
+        if self.model.outliers:
+            segments.draw_outliers(
+                self.rng, self.emission, self.theta, self.starts, self.labels, self.readings, self._log_odds(), self.y
+            )
+
+    def _outliers(self) -> np.ndarray:
+        return np.flatnonzero(np.isnan(self.y[:, 0]) & ~np.isnan(self.readings[:, 0]))
+
+    def _log_odds(self) -> np.ndarray:
+        """ln(share p(reading | outlier) / (1 - share)) of each reading."""
+        assert self.model.outliers
+        share, location, width = self.model.outliers
+        ratios = (self.readings[:, 0] - location) / width
+        return np.log(share / (1.0 - share) / (np.pi * width)) - np.log1p(ratios * ratios)
+
     def _update_hierarchy(self) -> None:
         """Weights, rows and hyperparameters."""
         self.count = hierarchy.update_hierarchy(
@@ -174,12 +206,22 @@ class Chain:
         if self.count < 0:
             raise self._state_limit()
 
+    def _update_shared(self) -> None:
+        """Numbers that the states share, one after the other: theta is integrated out, and drawn anew after this."""
+        for name, values in self.model.shared:
+            options = [emission_family.with_numbers(self.emission, **{name: value}) for value in values]
+            log_weights = np.array(
+                [segments.log_data(option, self.y, self.starts, self.labels, self.count) for option in options]
+            )
+            weights = np.cumsum(np.exp(log_weights - log_weights.max()))
+            self.emission = options[int(np.searchsorted(weights, self.rng.random() * weights[-1], side="right"))]
+
     def _update_parameters(self) -> None:
         """theta and lambda of the instantiated states, and prior draws for a few that may be instantiated next."""
         self.filled = min(self.count + _SPARE_SLOTS, self.max_states)
         self._grow_slots()
         self.last_r = segments.draw_parameters_and_tables(
-            self.rng, self.model.emission, self.model.duration, self.y, self.starts, self.labels,
+            self.rng, self.emission, self.model.duration, self.y, self.starts, self.labels,
             self.theta, self.lam, self.beam, self.filled,
         )  # fmt: skip
 
@@ -221,7 +263,7 @@ class Chain:
         self.filled = min(2 * self.filled, self.max_states)
         self._grow_slots()
         segments.draw_priors_and_tables(
-            self.rng, self.model.emission, self.model.duration, self.y, self.theta, self.lam, self.beam,
+            self.rng, self.emission, self.model.duration, self.y, self.theta, self.lam, self.beam,
             first, self.filled,
         )  # fmt: skip
         if paper_slice:
@@ -239,6 +281,18 @@ class Chain:
             f"the sampler needed more than max_states = {self.max_states} states; raise max_states, or use a smaller "
             f"temperature or slice='paper', which reach fewer"
         )
+
+
+def _is_isolated(y: np.ndarray) -> np.ndarray:
+    """Which readings are far from the two before them and the two after them.
+
+    As a first guess only: a reading that has a state of its own seldom leaves it, an outlier that fits a state does.
+    """
+    if np.isnan(y).all():
+        return np.zeros(y.shape, dtype=np.bool_)
+    padded = np.pad(y, ((2, 2), (0, 0)), constant_values=np.nan)
+    distances = [np.abs(y - padded[2 + lag : len(y) + 2 + lag]) for lag in (-2, -1, 1, 2)]
+    return np.fmin.reduce(distances) > _ISOLATED * np.sqrt(emission_family.value_scale(y).noises)
 
 
 def _with_rows(array: np.ndarray, rows: int) -> np.ndarray:

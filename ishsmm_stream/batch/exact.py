@@ -248,7 +248,10 @@ class ExactPosterior:
         )
         drawn = draw_hyperparameters(model, rng)
         hyper = np.array([drawn[name] for name in HYPERPARAMETERS])
-        return Draw(starts.astype(np.int32), labels.astype(np.int32), theta, lam, hyper, float(log_joint))
+        none = np.empty(0, dtype=np.int32)
+        return Draw(
+            starts.astype(np.int32), labels.astype(np.int32), theta, lam, hyper, float(log_joint), model.emission, none
+        )
 
 
 def exact_posterior(y: Any, model: Model) -> ExactPosterior:

@@ -68,7 +68,12 @@ class Posterior:
         return np.array([draw.log_joint for draw in self.draws])
 
     def hyperparameter(self, name: str) -> np.ndarray:
-        """alpha0, alpha1, c, d or rho of each draw (sticky: alpha1 is alpha1 + kappa)."""
+        """alpha0, alpha1, c, d or rho of each draw (sticky: alpha1 is alpha1 + kappa), or a number that states share.
+
+        The latter are those of ``Model.shared``.
+        """
+        if name not in HYPERPARAMETERS:
+            return np.array([getattr(draw.emission, name) for draw in self.draws])
         return np.array([draw.hyper[HYPERPARAMETERS.index(name)] for draw in self.draws])
 
     # Averages
@@ -80,6 +85,14 @@ class Posterior:
         for points in self.change_points:
             total[points] += 1.0
         total[0] = len(self)
+        return total / len(self)
+
+    @cached_property
+    def outlier_probability(self) -> np.ndarray:
+        """P(reading t belongs to no state | y), for models with outliers."""
+        total = np.zeros(len(self.y))
+        for draw in self.draws:
+            total[draw.outliers] += 1.0
         return total / len(self)
 
     @cached_property
@@ -135,7 +148,7 @@ class Posterior:
         return (*emissions.parameter_names(self.model.emission), "dwell")
 
     def _numbers(self, draw: Draw, k: int) -> tuple[float, ...]:
-        described = emissions.describe(self.model.emission, draw.theta[k])
+        described = emissions.describe(draw.emission, draw.theta[k])
         return (*(float(v) for v in described), float(durations.mean(self.model.duration, draw.lam[k])))
 
     def _segmentation(self, draw: Draw) -> Segmentation:
@@ -153,6 +166,8 @@ class Posterior:
         for name in HYPERPARAMETERS:
             if isinstance(getattr(self.model, name), tuple):
                 scalars[name] = self.hyperparameter(name)
+        for name, _ in self.model.shared:
+            scalars[name] = self.hyperparameter(name)
         return {name: values.reshape(shape) for name, values in scalars.items()}
 
     def summary(self) -> dict[str, dict[str, float]]:

@@ -15,7 +15,7 @@ from ishsmm_stream.batch.chain import Chain, Draw
 from ishsmm_stream.batch.exact import ExactPosterior
 from ishsmm_stream.batch.posterior import Posterior
 from ishsmm_stream.model.emissions import family as emissions
-from ishsmm_stream.model.presets import Model
+from ishsmm_stream.model.presets import Model, recurring
 
 DrawsDone = Callable[[int, int], None]
 
@@ -87,6 +87,16 @@ def sample(
         with ThreadPoolExecutor(min(chains, os.cpu_count() or 1)) as pool:
             results = list(pool.map(run, np.random.SeedSequence(seed).spawn(chains)))
     return Posterior(model, data, results)
+
+
+def fit(model: str, y: Any, **settings: Any) -> Posterior:
+    """Draw from the posterior of a model that needs no priors: "recurring", as ``OnlineDetector("recurring")`` has it.
+
+    Units come from ``y``, see ``recurring``; ``settings`` are those of ``sample``. Chains can stay at different
+    explanations for long: run several, and read ``map``, the explanation with the highest log joint of all.
+    """
+    _checks.one_of("model", model, ("recurring",))
+    return sample(y, recurring(y), **settings)
 
 
 class _reporter:

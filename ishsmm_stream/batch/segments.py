@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from ishsmm_stream._jit import kernel, owning_kernel
@@ -24,7 +26,10 @@ def fill_tables(emission, duration, theta, lam, y, beam, first, last):
         cumulative = beam.cumulative[k]
         cumulative[0] = 0.0
         for t in range(y.shape[0]):
-            total += emissions.log_density(emission, theta[k], y, t)
+            density = emissions.log_density(emission, theta[k], y, t)
+            if emissions.has_first_law(emission):
+                beam.opening[k, t] = total + (density - emissions.log_first_density(emission, theta[k], y, t))
+            total += density
             cumulative[t + 1] = total
     fill_durations(duration, lam, beam, first, last)
 
@@ -51,6 +56,7 @@ def _summarise(emission, y, starts, labels, stats):
     for k in range(stats.shape[0]):
         emissions.clear(emission, stats[k])
     for i in range(starts.shape[0]):
+        emissions.begin_segment(emission, stats[labels[i]])
         for t in range(starts[i], segment_end(starts, i, y.shape[0])):
             emissions.add(emission, stats[labels[i]], y, t)
 
@@ -116,6 +122,34 @@ def draw_priors_and_tables(rng, emission, duration, y, theta, lam, beam, first, 
 
 
 @owning_kernel
+def draw_outliers(rng, emission, theta, starts, labels, readings, log_odds, y):
+    """Whether each reading is an outlier given all others: ``y`` has NaN in the place of those that are.
+
+    ``log_odds``: ln(prior odds x p(reading | outlier)). The law of a reading may depend on the one before it in its
+    segment, so that a reading counts in the density of the next one, too.
+    """
+    for i in range(starts.shape[0]):
+        params = theta[labels[i]]
+        end = segment_end(starts, i, y.shape[0])
+        for t in range(starts[i], end):
+            if np.isnan(readings[t, 0]):
+                continue
+            score = log_odds[t]
+            y[t, 0] = np.nan
+            if t + 1 < end:
+                score += emissions.log_density(emission, params, y, t + 1)
+            y[t, 0] = readings[t, 0]
+            if t + 1 < end:
+                score -= emissions.log_density(emission, params, y, t + 1)
+            if t == starts[i]:
+                score -= emissions.log_first_density(emission, params, y, t)
+            else:
+                score -= emissions.log_density(emission, params, y, t)
+            if rng.random() * (1.0 + math.exp(min(-score, 700.0))) < 1.0:
+                y[t, 0] = np.nan
+
+
+@owning_kernel
 def log_data(emission, y, starts, labels, count):
     """ln p(y | segments, labels), theta integrated out."""
     stats = np.empty((count, emissions.stats_size(emission)))
@@ -162,6 +196,8 @@ def allocate(rng, emission, y, known, most_states):
             options = min(used + 1, most_states)
             top = -np.inf
             for k in range(options):
+                if t > 0 and k != labels[t - 1]:
+                    emissions.begin_segment(emission, stats[k])
                 weights[k] = emissions.log_predictive(emission, stats[k], y, t)
                 top = max(top, weights[k])
             for k in range(options):

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ishsmm_stream.commands._read import Series, require_whole_numbers
 from ishsmm_stream.model import catalogue
-from ishsmm_stream.model.catalogue import OFFERED_DURATIONS, OFFERED_EMISSIONS, PRESETS, WITH_STATES
+from ishsmm_stream.model.catalogue import OFFERED_DURATIONS, OFFERED_EMISSIONS, PRESETS, RECURRING, WITH_STATES
 
 if TYPE_CHECKING:
     from ishsmm_stream import Model
@@ -37,7 +37,16 @@ def check_request(request: Request) -> None:
     """Raise ValueError for what is wrong whatever the data are."""
     from ishsmm_stream import _checks
 
-    _checks.one_of("--model", request.model, PRESETS)
+    _checks.one_of("--model", request.model, [*PRESETS, RECURRING])
+    if request.model == RECURRING:
+        given = {
+            "--emission": request.emission, "--duration": request.duration, "--states": request.states,
+            "--set": request.settings,
+        }  # fmt: skip
+        for option, value in given.items():
+            if value:
+                raise ValueError(f"--model {RECURRING} needs no priors: leave {option} out")
+        return
     if request.emission is not None:
         _checks.one_of("--emission", request.emission, OFFERED_EMISSIONS)
     if request.duration is not None:
@@ -62,6 +71,8 @@ def build_model(request: Request, series: Series, length: int | None = None) -> 
     import ishsmm_stream as hs
 
     check_request(request)
+    if request.model == RECURRING:
+        return _recurring(series)
     several = len(series.columns) > 1
     emission = request.emission or ("multivariate_normal" if several else "normal")
     if several and emission != "multivariate_normal":
@@ -87,6 +98,21 @@ def build_model(request: Request, series: Series, length: int | None = None) -> 
         settings["states"] = request.states
     model = getattr(hs, request.model)(*parts, **given["model"])
     settings |= {name: _plain(getattr(model, field)) for field, name in preset.hyperparameters.items()}
+    return Built(model, settings)
+
+
+def _recurring(series: Series) -> Built:
+    """The model without priors, in units of the data."""
+    import ishsmm_stream as hs
+
+    model = hs.recurring(series.values)
+    settings = {
+        "emission": {"family": "mean_reverting", **model.emission._asdict(), **dict(model.shared)},
+        "duration": {"family": "negative_binomial", **model.duration._asdict()},
+        "alpha1": model.alpha1,
+        "c": model.c,
+        "outliers": model.outliers._asdict() if model.outliers else None,
+    }
     return Built(model, settings)
 
 

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
-from ishsmm_stream.model.catalogue import PRESETS
+from ishsmm_stream.model.catalogue import PRESETS, RECURRING
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -33,7 +33,8 @@ def print_report(console: Console, result: dict[str, Any]) -> None:
     for part in ("emission", "duration"):
         if settings[part]:
             console.print(f"  {part}: {described(settings[part])}", soft_wrap=True)
-    names = PRESETS[result["model"]].hyperparameters.values()
+    preset = PRESETS["hdp_hsmm" if result["model"] == RECURRING else result["model"]]
+    names = preset.hyperparameters.values()
     hyperparameters = [f"{name} = {_hyperparameter(settings[name])}" for name in names]
     console.print(f"  hyperparameters: {', '.join(hyperparameters)}\n", soft_wrap=True)
     print_change_points(console, result)

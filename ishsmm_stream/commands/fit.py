@@ -8,7 +8,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
 from ishsmm_stream.commands import _models, _read, _report, _result, _terminal
-from ishsmm_stream.model.catalogue import OFFERED_DURATIONS, OFFERED_EMISSIONS, PRESETS, WITH_STATES
+from ishsmm_stream.model.catalogue import OFFERED_DURATIONS, OFFERED_EMISSIONS, PRESETS, RECURRING, WITH_STATES
 
 if TYPE_CHECKING:
     from ishsmm_stream import Model, Posterior
@@ -26,7 +26,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "(default: the only numeric column). Empty cells, nan and NA are missing",
     )  # fmt: skip
     model = parser.add_argument_group("model")
-    model.add_argument("--model", default="ilr", metavar="NAME", help=f"{', '.join(PRESETS)} (default: ilr)")
+    model.add_argument(
+        "--model",
+        default="ilr",
+        metavar="NAME",
+        help=f"{', '.join(PRESETS)}; or {RECURRING}, which needs no priors (default: ilr)",
+    )
     model.add_argument("--states", type=int, metavar="K", help=f"states of {' and '.join(WITH_STATES)}")
     model.add_argument(
         "--emission", metavar="NAME",

@@ -55,6 +55,7 @@ EMISSIONS = {
     "categorical": EmissionEntry("Categorical", CATEGORIES),
     "multivariate_normal": EmissionEntry("MultivariateNormal", has_channels=True),
     "autoregressive": EmissionEntry("Autoregressive"),
+    "mean_reverting": EmissionEntry("MeanReverting", is_offered=False),
     "mixed": EmissionEntry("Mixed", is_offered=False),
 }
 DURATIONS = {
@@ -76,6 +77,8 @@ PRESETS = {
     "bayesian_hmm": PresetEntry({"alpha1": "alpha"}, has_duration=False, has_states=True),
     "bayesian_hsmm": PresetEntry({"alpha1": "alpha"}, has_states=True),
 }
+
+RECURRING = "recurring"  # the model without priors: of ``fit``, and of online detectors
 
 OFFERED_EMISSIONS = [name for name, entry in EMISSIONS.items() if entry.is_offered]
 OFFERED_DURATIONS = [name for name, entry in DURATIONS.items() if entry.is_offered]

@@ -30,6 +30,7 @@ class Generated(NamedTuple):
     theta: dict[int, np.ndarray]  # emission parameters of the states visited
     lam: dict[int, np.ndarray]  # duration parameters of the states visited
     hyperparameters: dict[str, float]
+    outliers: np.ndarray  # indices of the readings that belong to no state
 
     @property
     def change_points(self) -> np.ndarray:
@@ -157,35 +158,46 @@ def generate(model: Model, length: int, seed: int | np.random.Generator = 0) -> 
     _checks.whole("length", length, at_least=1)
     rng = np.random.default_rng(seed)
     hyper = draw_hyperparameters(model, rng)
+    shared = {name: float(rng.choice(values)) for name, values in model.shared}
+    emission = emissions.with_numbers(model.emission, **shared)
     space = _StateSpace(model, hyper, rng)
     theta: dict[int, np.ndarray] = {}
     lam: dict[int, np.ndarray] = {}
     starts: list[int] = []
     labels: list[int] = []
     y = np.full((length, emissions.channels(model.emission)), np.nan)
+    is_outlier = np.zeros(length, dtype=np.bool_)
+    if model.outliers:
+        is_outlier = rng.random(length) < model.outliers.share
     t, state = 0, -1
     while t < length:
         state = space.next_state(state)
         if state not in theta:
-            theta[state], lam[state] = _draw_parameters(model, rng)
+            theta[state], lam[state] = _draw_parameters(emission, model.duration, rng)
         starts.append(t)
         labels.append(state)
         end = min(length, t + int(durations.draw(model.duration, lam[state], rng)) + 1)
         for i in range(t, end):
-            emissions.simulate(model.emission, theta[state], rng, y, i, i - t)
+            emissions.simulate(emission, theta[state], rng, y, i, i - t)
+            if is_outlier[i]:
+                y[i] = np.nan  # what comes next does not depend on it
         t = end
+    if model.outliers:
+        y[is_outlier, 0] = model.outliers.location + model.outliers.width * rng.standard_cauchy(is_outlier.sum())
     states = np.repeat(labels, np.diff(starts, append=length))
-    return Generated(y, states, np.array(starts), np.array(labels), theta, lam, hyper)
+    return Generated(
+        y, states, np.array(starts), np.array(labels), theta, lam, hyper | shared, np.flatnonzero(is_outlier)
+    )
 
 
-def _draw_parameters(model: Model, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
+def _draw_parameters(emission: Any, duration: Any, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
     """theta and lambda of a state from their priors."""
-    stats = np.empty(emissions.stats_size(model.emission))
-    emissions.clear(model.emission, stats)
-    theta = np.zeros(emissions.params_size(model.emission))
-    emissions.draw_parameters(model.emission, stats, rng, theta)
-    stats = np.empty(durations.stats_size(model.duration))
-    durations.clear(model.duration, stats)
-    lam = np.zeros(durations.params_size(model.duration))
-    durations.draw_parameters(model.duration, stats, -1, rng, lam)
+    stats = np.empty(emissions.stats_size(emission))
+    emissions.clear(emission, stats)
+    theta = np.zeros(emissions.params_size(emission))
+    emissions.draw_parameters(emission, stats, rng, theta)
+    stats = np.empty(durations.stats_size(duration))
+    durations.clear(duration, stats)
+    lam = np.zeros(durations.params_size(duration))
+    durations.draw_parameters(duration, stats, -1, rng, lam)
     return theta, lam

@@ -5,16 +5,21 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from typing import Any
+
+import numpy as np
 
 from ishsmm_stream import _checks
 from ishsmm_stream.model import topology as topologies
-from ishsmm_stream.model.durations import Fixed
+from ishsmm_stream.model.durations import Fixed, NegativeBinomial
 from ishsmm_stream.model.durations import family as duration_family
+from ishsmm_stream.model.emissions import MeanReverting
 from ishsmm_stream.model.emissions import family as emission_family
-from ishsmm_stream.model.priors import Beta, Gamma
+from ishsmm_stream.model.priors import Beta, Gamma, Outliers
 from ishsmm_stream.model.topology import Topology
+from ishsmm_stream.model.units import location_and_scale
 
 # What stands above the transition rows.
 GAMMA_PROCESS = "gamma process"  # sticks w, gamma weights, rows DP(alpha1 beta_m): the paper's construction
@@ -22,6 +27,15 @@ DIRICHLET_PROCESS = "Dirichlet process"  # sticks w, rows DP(alpha1 w): the HDP 
 SYMMETRIC = "symmetric"  # rows Dir(alpha1 / K): the finite Bayesian models
 
 Hyperparameter = float | Gamma | Beta
+
+# Of ``recurring``, in batch and online, in units of the series: what the states share. And the law of their dwells.
+PHIS = (-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98, 0.995)
+NOISES = tuple(4.0**power for power in range(3, -8, -1))
+SPREADS = tuple(10.0 * 4.0**power for power in range(6))
+_DWELL_SIZES = (0.5, 1.0, 2.0, 4.0, 8.0)
+_DWELL = 20.0  # mean dwell for each unit of size, roughly
+_OUTLIERS, _OUTLIER_WIDTH = 0.01, 10.0
+_ROWS, _ABOVE = 4.0, 1.0  # concentrations of the rows, and of the law above them
 
 
 @dataclass(frozen=True)
@@ -42,6 +56,9 @@ class Model:
     d: Hyperparameter
     rho: Hyperparameter = 0.0  # kappa / (alpha1 + kappa), the share of a row's prior mass on the state itself
     strikes_self: bool = False  # HDP-HSMM: self-transitions are drawn, struck out and the row renormalised
+    # Numbers of ``emission`` that are unknown, the same in all states, and uniform on a grid: ((name, values), ...).
+    shared: tuple[tuple[str, tuple[float, ...]], ...] = ()
+    outliers: Outliers | None = None  # readings that belong to no state: they count as missing
 
     def __post_init__(self) -> None:
         if type(self.emission) not in emission_family.stats_size.bodies:
@@ -52,6 +69,8 @@ class Model:
             raise ValueError(f"topology must be one of ishsmm_stream.topology, got {self.topology!r}")
         for name in ("alpha0", "alpha1", "c"):
             _check_positive_hyperparameter(name, getattr(self, name))
+        _check_shared(self)
+        _check_outliers(self)
         _check_share("d", self.d)
         _check_share("rho", self.rho)
 
@@ -66,6 +85,33 @@ def _check_positive_hyperparameter(name: str, value: Any) -> None:
         raise ValueError(f"{name} must be a positive number or priors.Gamma, got {value!r}")
     if not isinstance(value, Gamma):
         _checks.positive(name, value)
+
+
+def _check_shared(model: Model) -> None:
+    for name, values in model.shared:
+        if name not in model.emission._fields or len(values) == 0:
+            raise ValueError(
+                f"shared takes pairs of a number of {type(model.emission).__name__} and at least one value, got "
+                f"{(name, values)!r}; its numbers are {', '.join(model.emission._fields)}"
+            )
+        for value in values:
+            emission_family.with_numbers(model.emission, **{name: value})
+    if model.shared and model.is_renewal:
+        raise ValueError(f"shared is for models whose states return, got model {model.name!r}")
+
+
+def _check_outliers(model: Model) -> None:
+    if model.outliers is None:
+        return
+    if not isinstance(model.outliers, Outliers):
+        raise ValueError(f"outliers must be priors.Outliers, got {model.outliers!r}")
+    looks_back = emission_family.look_back(model.emission) > 0 and not emission_family.has_first_law(model.emission)
+    if looks_back or emission_family.channels(model.emission) != 1:
+        raise ValueError(
+            f"outliers are for one channel and segments that do not depend on each other, got {model.emission!r}"
+        )
+    if model.is_renewal:
+        raise ValueError(f"outliers are for models whose states return, got model {model.name!r}")
 
 
 def _check_share(name: str, value: Any) -> None:
@@ -153,3 +199,29 @@ def bayesian_hsmm(states: int, emission: Any, duration: Any, *, alpha: Hyperpara
     """Finite Bayesian HSMM: as ``bayesian_hmm`` without the diagonal, with explicit durations."""
     topology = topologies.finite(states, self_transition=False)
     return Model("bayesian_hsmm", emission, duration, topology, SYMMETRIC, 1.0, alpha, 1.0, 0.0)
+
+
+def recurring(y: Any) -> Model:
+    """States that return, without priors: the model that ``OnlineDetector("recurring")`` follows, in units of ``y``.
+
+    An ``hdp_hsmm`` with ``emissions.MeanReverting``. Autocorrelation, noise level and spread of the levels are shared
+    by the states and drawn from grids; dwells are negative binomial; one reading in a hundred may be an outlier.
+    ``y`` is one channel of real numbers, with NaN where a reading is missing. Its median and median absolute deviation
+    are the location and the scale of the priors. Readings are taken as they are: if they are multiples of a step
+    (counts, 0/1), each value may become a state of its own.
+    """
+    series = _checks.series("y", y)
+    emission_family.require_channels(series, 1, "recurring")
+    known = series[~np.isnan(series)]
+    location, scale = location_and_scale(known) if len(known) else (0.0, 0.0)
+    square = scale * scale or 1.0
+    emission = MeanReverting(mean=location, spread=SPREADS[0] * square, noise=0.25 * square)
+    duration = NegativeBinomial(_DWELL_SIZES, a=_DWELL, b=1.0)
+    shared = (
+        ("phi", PHIS),
+        ("noise", tuple(noise * square for noise in NOISES)),
+        ("spread", tuple(spread * square for spread in SPREADS)),
+    )
+    model = hdp_hsmm(emission, duration, alpha1=_ROWS, c=_ABOVE)
+    outliers = Outliers(_OUTLIERS, location, _OUTLIER_WIDTH * math.sqrt(square))
+    return replace(model, name="recurring", shared=shared, outliers=outliers)

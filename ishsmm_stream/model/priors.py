@@ -25,6 +25,25 @@ class Gamma(_GammaFields):
         return self.shape / self.rate
 
 
+class _OutliersFields(NamedTuple):
+    share: float
+    location: float
+    width: float
+
+
+class Outliers(_OutliersFields):
+    """Readings that belong to no state: each is one with probability ``share``, and then Cauchy(location, width)."""
+
+    __slots__ = ()
+
+    def __new__(cls, share: float, location: float, width: float):
+        if not 0.0 < _checks.number("share", share) < 1.0:
+            raise ValueError(f"share must be between 0 and 1, got {share!r}")
+        return super().__new__(
+            cls, float(share), _checks.number("location", location), _checks.positive("width", width)
+        )
+
+
 class _BetaFields(NamedTuple):
     a: float
     b: float

@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 
 from ishsmm_stream._jit import kernel
+from ishsmm_stream.model.units import location_and_scale
 from ishsmm_stream.online.validation import FLOAT, Field, check, require
 
 # Standardised values are cut here: far beyond anything that could still say more.
 _LIMIT = 1e12
-_MAD_TO_SD = 1.4826022185056018
 # The first values are waited for at most this many times their number, should most readings be missing.
 _PATIENCE = 10
 _LARGEST = np.finfo(float).max
@@ -105,19 +105,3 @@ class Scaling:
     def log_scale(self) -> float:
         """What standardising a row takes from ln p; channels whose scale is unknown do not count."""
         return float(np.sum(np.log(self.scale[self.scale > 0.0])))
-
-
-def location_and_scale(values: np.ndarray) -> tuple[float, float]:
-    """Median and a robust standard deviation; the latter 0 where all values are equal.
-
-    Where more than half of the values are equal the median deviation is 0; then the median of the moves that are none
-    takes its place, and the standard deviation where even that fails.
-    """
-    location = 2.0 * float(np.median(0.5 * values))  # halved: the middle two may be too large to be added
-    deviations = np.abs(0.5 * values - 0.5 * location)
-    scale = _MAD_TO_SD * float(np.median(deviations))
-    if scale == 0.0:
-        moves = np.abs(np.diff(0.5 * values))
-        if np.any(moves > 0.0):
-            scale = _MAD_TO_SD * float(np.median(moves[moves > 0.0]))
-    return location, min(2.0 * scale, _LARGEST)

@@ -16,6 +16,9 @@ from ishsmm_stream.model.emissions import family as emissions
 Y = np.array([[-0.7], [0.3], [1.9], [np.nan], [1.1], [-0.4]])
 MODELS = {
     "hsmm": hs.bayesian_hsmm(3, hs.emissions.Normal(0.0, 0.5, 2.0, 1.0), hs.durations.Poisson(2.0, 0.8), alpha=3.0),
+    "mean-reverting hsmm": hs.bayesian_hsmm(
+        3, hs.emissions.MeanReverting(0.7, 0.0, 2.0, 0.4, 2.0), hs.durations.Poisson(2.0, 0.8), alpha=3.0
+    ),
     "hmm": hs.bayesian_hmm(3, hs.emissions.Normal(0.0, 0.5, 2.0, 1.0), alpha=3.0),
 }
 
@@ -50,7 +53,8 @@ def path_weights(chain, paper_slice):
         row = 0
         for i, (start, end, k) in enumerate(zip(starts, ends, labels, strict=True)):
             for t in range(start, end):
-                weight *= np.exp(emissions.log_density(model.emission, chain.theta[k], chain.y, t))
+                log_density = emissions.log_first_density if t == start else emissions.log_density
+                weight *= np.exp(log_density(model.emission, chain.theta[k], chain.y, t))
                 if t > start:
                     weight *= slice_density(slices[t], 1.0, temperature)
             step = chain.rows.pi[row, k]

@@ -4,6 +4,8 @@ Ranks are taken among thinned draws and compared with the uniform law by a chi-s
 each of the quantities, seeds fixed.
 """
 
+import dataclasses
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -19,11 +21,17 @@ MODELS = {
     "hdp_hsmm": hs.hdp_hsmm(NORMAL, DWELL, alpha1=PRIOR, c=PRIOR),
     "sticky_hdp_hmm": hs.sticky_hdp_hmm(NORMAL, alpha1_plus_kappa=PRIOR, rho=hs.priors.Beta(3.0, 2.0), c=PRIOR),
 }
+REVERTING = hs.emissions.MeanReverting(phi=0.6, mean=0.0, spread=4.0, noise=0.5, shape=3.0)
+GRIDS = (("phi", (-0.4, 0.0, 0.6, 0.9)), ("noise", (0.2, 1.0, 4.0)), ("spread", (2.0, 8.0, 32.0)))
+MODELS["hdp_hsmm, mean reverting"] = dataclasses.replace(
+    hs.hdp_hsmm(REVERTING, hs.durations.NegativeBinomial((1.0, 3.0), 8.0, 2.0), alpha1=PRIOR, c=PRIOR), shared=GRIDS
+)
 LEVELS = 20  # ranks 0..19 among 19 draws
 
 
 def ranks(model, simulations, length, thin, seed):
-    """Rank of the truth among the draws: last state's mean and variance, its duration, alpha1, change points."""
+    """Rank of the truth among the draws: last state's mean and variance, its duration, alpha1, change points, and the
+    numbers that states share. What has ties is jittered."""
     result = []
     for i in range(simulations):
         rng = np.random.default_rng([seed, i])
@@ -36,18 +44,20 @@ def ranks(model, simulations, length, thin, seed):
         true_values = [
             truth.theta[last][0],
             truth.theta[last][1],
-            truth.lam[last][0],
+            truth.lam[last][-1],
             truth.hyperparameters["alpha1"],
             len(truth.change_points) + rng.random(),
+            *(truth.hyperparameters[name] + 1e-6 * rng.random() for name, _ in model.shared),
         ]
         drawn = np.array(
             [
                 [
                     draw.theta[draw.labels[-1], 0],
                     draw.theta[draw.labels[-1], 1],
-                    draw.lam[draw.labels[-1], 0],
+                    draw.lam[draw.labels[-1], -1],
                     draw.hyper[1],
                     np.sum(draw.labels[1:] != draw.labels[:-1]) + rng.random(),
+                    *(getattr(draw.emission, name) + 1e-6 * rng.random() for name, _ in model.shared),
                 ]
                 for draw in kept
             ]

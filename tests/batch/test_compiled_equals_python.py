@@ -17,12 +17,14 @@ models = {
     "ied": (hs.ied(normal, dwell), {"temperature": 3.0}),
     "ied paper": (hs.ied(normal, dwell, d=hs.priors.Beta(1.0, 30.0)), {"temperature": 1.0, "slice": "paper"}),
     "ilr beam": (hs.ilr(normal, dwell), {"method": "beam"}),
+    "mean reverting": (hs.ied(hs.emissions.MeanReverting(0.7), dwell), {}),
     "sticky": (hs.sticky_hdp_hmm(normal), {"temperature": 2.5}),
     "hsmm": (hs.hdp_hsmm(normal, hs.durations.DelayedGeometric(2.0, 2.0, 3)), {}),
     "exact": (hs.ilr(normal, dwell), {}),
 }
 y = np.repeat([0.0, 3.0, -2.0, 0.0], 4) + np.random.default_rng(0).normal(size=16)
 y[5] = np.nan
+models["recurring"] = (hs.recurring(y), {})
 result = {}
 for name, (model, settings) in models.items():
     drawn = hs.sample(y, model, draws=6, burn_in=2, chains=1, seed=4, **settings)
@@ -31,6 +33,7 @@ for name, (model, settings) in models.items():
         "theta": [value.hex() for draw in drawn.draws for value in draw.theta.ravel().tolist()],
         "lam": [value.hex() for draw in drawn.draws for value in draw.lam.ravel().tolist()],
         "hyper": [value.hex() for draw in drawn.draws for value in draw.hyper.tolist()],
+        "outliers": [int(value) for draw in drawn.draws for value in draw.outliers],
         "starts": [int(value) for draw in drawn.draws for value in draw.starts],
     }
 print(json.dumps(result))

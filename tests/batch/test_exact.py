@@ -45,6 +45,10 @@ SERIES = {
     "normal": (hs.emissions.Normal(0.0, 0.3, 1.5, 0.7), [0.1, -0.4, 0.2, 3.1, 2.7, np.nan, 3.3, -1.0, 0.0]),
     "poisson": (hs.emissions.Poisson(1.0, 0.5), [4, 5, 3, 0, 1, 0, np.nan, 7, 9]),
     "categorical": (hs.emissions.Categorical((1.0, 0.5, 2.0)), [0, 0, 1, 2, 2, 2, 1, 0]),
+    "mean reverting": (
+        hs.emissions.MeanReverting(0.7, 0.0, 4.0, 0.3, 1.5),
+        [0.1, -0.4, 0.2, 3.1, 2.7, np.nan, 3.3, -1.0, 0.0],
+    ),
     "multivariate": (
         hs.emissions.MultivariateNormal((0.0, 0.0), 0.5, 4.0, ((1.0, 0.2), (0.2, 1.0))),
         [[0.1, 0.0], [-0.3, 0.4], [2.0, -2.0], [2.2, -1.7], [1.9, np.nan], [0.0, 0.1], [0.3, 0.2]],

@@ -4,6 +4,8 @@ False alarms: about 20 correlated quantities a model; standard errors from 50 ba
 short run (c and alpha0 take about a hundred sweeps to forget), hence |z| < 5 there and |z| < 4 in the long one.
 """
 
+import dataclasses
+
 import joint_distribution
 import pytest
 
@@ -12,6 +14,8 @@ import ishsmm_stream as hs
 NORMAL = hs.emissions.Normal(mean=0.0, mean_weight=0.5, shape=3.0, scale=2.0)
 REGRESSION = hs.emissions.Autoregressive(order=1, intercept_variance=2.0, lag_mean=0.3, lag_variance=0.2, shape=3.0)
 ALTERNATING = hs.emissions.Autoregressive(order=1, intercept_variance=4.0, lag_mean=-0.6, lag_variance=0.1, shape=4.0)
+REVERTING = hs.emissions.MeanReverting(phi=0.6, mean=0.0, spread=4.0, noise=0.5, shape=3.0)
+GRIDS = (("phi", (-0.4, 0.0, 0.6, 0.9)), ("noise", (0.2, 1.0, 4.0)), ("spread", (2.0, 8.0)))
 COUNTS = hs.emissions.Poisson(shape=2.0, rate=0.5)
 DWELL = hs.durations.Poisson(shape=2.0, scale=1.0)
 PRIOR = hs.priors.Gamma(5.0, 3.0)
@@ -32,6 +36,26 @@ CASES = {
     "ied, mixed families": (
         hs.ied(hs.emissions.Mixed((REGRESSION, ALTERNATING), weights=(0.6, 0.4)), DWELL, **ALL),
         {"temperature": 3.0, "given": 1},
+    ),
+    "ied, mean reverting, paper's slice": (
+        hs.ied(REVERTING, DWELL, **ALL),
+        {"temperature": 3.0, "paper_slice": True},
+    ),
+    "hdp_hsmm, mean reverting, shared numbers": (
+        dataclasses.replace(hs.hdp_hsmm(REVERTING, DWELL, alpha1=PRIOR, c=PRIOR), shared=GRIDS),
+        {"temperature": 3.0},
+    ),
+    "hdp_hsmm, mean reverting, outliers": (
+        dataclasses.replace(
+            hs.hdp_hsmm(REVERTING, DWELL, alpha1=PRIOR, c=PRIOR),
+            shared=GRIDS[:1],
+            outliers=hs.priors.Outliers(0.2, 0.5, 2.0),
+        ),
+        {"temperature": 3.0},
+    ),
+    "ied, normal, shared number": (
+        dataclasses.replace(hs.ied(NORMAL, DWELL, **ALL), shared=(("scale", (0.5, 2.0, 8.0)),)),
+        {"temperature": 3.0},
     ),
     "ilr, paper's slice": (hs.ilr(NORMAL, DWELL, **ALL), {"temperature": 3.0, "paper_slice": True}),
     "ilr with discount": (

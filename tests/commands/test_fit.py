@@ -120,6 +120,22 @@ def test_states_that_return_are_told_with_their_parameters(regimes, tmp_path, ca
     assert all(f"warning: {warning}" in text for warning in result["warnings"])
 
 
+def test_recurring_states_need_no_priors(regimes, tmp_path, capsys):
+    path, _ = regimes
+    out = tmp_path / "result.json"
+    assert run(path, "--model", "recurring", "--draws", 40, "--burn-in", 40, "--out", out, "--quiet") == 0
+    result = json.loads(out.read_text(), parse_constant=no_constant)
+    assert result["model"] == "recurring"
+    assert [point["index"] for point in result["change_points"]] == [25, 50]
+    assert result["settings"]["emission"]["family"] == "mean_reverting"
+    assert {"phi", "noise", "spread"} <= set(result["diagnostics"])
+    assert "hyperparameters: alpha1 = 4, c = 1" in capsys.readouterr().out
+    for option, value in (("--emission", "normal"), ("--duration", "poisson"), ("--set", "c=2"), ("--states", 3)):
+        assert f"--model recurring needs no priors: leave {option} out" in failure(
+            capsys, path, "--model", "recurring", option, value
+        )
+
+
 def test_the_same_seed_gives_the_same_file(regimes, tmp_path):
     path, _ = regimes
     files = [tmp_path / "a.json", tmp_path / "b.json"]

@@ -26,6 +26,7 @@ from ishsmm_stream._jit import owning_kernel
 from ishsmm_stream.model.emissions import (
     Autoregressive,
     Categorical,
+    MeanReverting,
     Mixed,
     MultivariateNormal,
     Normal,
@@ -150,6 +151,54 @@ class _SquareRoot:
         return self.of.cdf(np.square(x))
 
 
+class MeanRevertingOracle:
+    """Runs of known readings are stationary AR(1) series about one level: given s2 the block is normal, with a dense
+    covariance; the marginal is a multivariate t."""
+
+    def __init__(self, prior):
+        self.prior = prior
+
+    def known(self, y):
+        """The known readings, and their covariance about the level in units of s2."""
+        at = np.flatnonzero(~np.isnan(y[:, 0]))
+        apart = np.abs(at[:, np.newaxis] - at)
+        run = np.cumsum(np.diff(at, prepend=at[0]) > 1)
+        same_run = run[:, np.newaxis] == run
+        return y[at, 0], np.where(same_run, self.prior.phi**apart, 0.0) / (1.0 - self.prior.phi**2)
+
+    def log_marginal(self, y):
+        values, covariance = self.known(y)
+        spread = self.prior.noise * covariance + self.prior.spread
+        return stats.multivariate_t.logpdf(
+            values, np.full(len(values), self.prior.mean), spread, df=2.0 * self.prior.shape
+        )
+
+    def posterior(self, y):
+        values, covariance = self.known(y)
+        precision = np.linalg.inv(covariance)
+        before = self.prior.noise / self.prior.spread
+        weight = before + precision.sum()
+        mean = (before * self.prior.mean + (precision @ values).sum()) / weight
+        shape = self.prior.shape + 0.5 * len(values)
+        residuals = values - mean
+        scale = self.prior.shape * self.prior.noise + 0.5 * residuals @ precision @ residuals
+        scale += 0.5 * before * (mean - self.prior.mean) ** 2
+        sd = stats.invgamma(shape, scale=scale / (1.0 - self.prior.phi**2))
+        return [stats.t(2.0 * shape, mean, math.sqrt(scale / shape / weight)), _SquareRoot(sd)]
+
+    def centre_and_sd(self, described, y, t):
+        mean, sd = described
+        if t > 0 and not np.isnan(y[t - 1, 0]):
+            return mean + self.prior.phi * (y[t - 1, 0] - mean), sd * math.sqrt(1.0 - self.prior.phi**2)
+        return mean, sd
+
+    def log_density(self, described, y, t):
+        return stats.norm.logpdf(y[t, 0], *self.centre_and_sd(described, y, t))
+
+    def misfit(self, described, y):
+        return [stats.kstest(y[:, 0], "norm", args=described).pvalue]  # each row begins a segment
+
+
 class PoissonOracle:
     def __init__(self, prior):
         self.prior = prior
@@ -266,6 +315,7 @@ class MultivariateNormalOracle:
 ORACLES = {
     Normal: RegressionOracle,
     Autoregressive: RegressionOracle,
+    MeanReverting: MeanRevertingOracle,
     Poisson: PoissonOracle,
     Categorical: CategoricalOracle,
     MultivariateNormal: MultivariateNormalOracle,
@@ -332,6 +382,8 @@ CASES = {
     "autoregressive 2": case(Autoregressive(2, shape=1.5, scale=0.5, lag_mean=-0.3), REAL, NEW_REAL),
     "trend": case(Autoregressive(0, trend=True, trend_variance=0.1), REAL, NEW_REAL),
     "autoregressive 1 and trend": case(Autoregressive(1, trend=True, shape=1.2), REAL, NEW_REAL),
+    "mean reverting": case(MeanReverting(0.7, 0.5, 4.0, 0.3, 1.5), REAL, NEW_REAL),
+    "mean reverting, alternating": case(MeanReverting(-0.3, 0.0, 10.0, 1.0, 2.0), REAL, NEW_REAL),
     "mixed": case(Mixed([Normal(0.5, 0.2, 1.5, 0.7), Autoregressive()], weights=[1.0, 3.0]), REAL, NEW_REAL),
     "mixed of one kind": case(Mixed((Normal(0.0, 1.0, 2.0, 0.5), Normal(1.0, 1.0, 2.0, 2.0))), REAL, NEW_REAL),
 }
@@ -360,7 +412,7 @@ def test_marginal_likelihood_is_the_integral(name):
     assert block_log_marginal(prior, y[:split]) == pytest.approx(long_run(name).marginal, rel=1e-14)
 
 
-@pytest.mark.parametrize("prior", [Normal(), Autoregressive(1), Autoregressive(1, trend=True)])
+@pytest.mark.parametrize("prior", [Normal(), Autoregressive(1), Autoregressive(1, trend=True), MeanReverting(0.9)])
 def test_marginal_likelihood_keeps_its_digits_far_from_the_prior(prior):
     """The regressions are nearly collinear here: intercept and lag can hardly be told apart."""
     y = 1e3 + np.random.default_rng(5).standard_normal((300, 1))
@@ -513,11 +565,58 @@ def test_location_is_the_expected_value(name):
         location = family.location(prior, result.params[-1], y, t, position)
         if isinstance(member, Autoregressive):
             expected = [oracle(member).row(y, t, position) @ described[:-1] if t >= member.order else NAN]
+        elif isinstance(member, MeanReverting) and position > 0:
+            expected = [oracle(member).centre_and_sd(described, y, t)[0]]
         elif isinstance(member, Categorical):
             expected = [np.arange(len(described)) @ described]
         else:
             expected = described[: y.shape[1]]
         np.testing.assert_allclose(location, expected, rtol=1e-12)
+
+
+def test_the_first_reading_of_a_segment_follows_the_stationary_law():
+    prior, level = MeanReverting(0.9), 2.0
+    params = np.array([level, 0.19, -0.5 * math.log(2.0 * math.pi * 0.19), -0.5 * math.log(2.0 * math.pi)])
+    y = np.array([[7.0], [3.0], [NAN], [3.0]])
+    assert family.log_density(prior, params, y, 1) == pytest.approx(stats.norm.logpdf(3.0, 6.5, math.sqrt(0.19)))
+    first = stats.norm.logpdf(3.0, level, 1.0)
+    assert family.log_first_density(prior, params, y, 1) == pytest.approx(first)
+    assert family.log_density(prior, params, y, 3) == pytest.approx(first)  # after a missing reading
+    assert family.log_first_density(prior, params, y, 2) == 0.0
+
+
+def test_segments_of_a_state_add_up():
+    """The statistics of two segments: both begin with the stationary law, and share the level."""
+    prior = MeanReverting(0.8, 0.0, 5.0, 0.5, 2.0)
+    y = np.array([[1.0], [1.4], [-3.0], [0.9], [1.1], [0.2]])
+    block = np.empty(family.stats_size(prior))
+    family.clear(prior, block)
+    log_p = 0.0
+    for start, end in ((0, 2), (3, 6)):
+        family.begin_segment(prior, block)
+        for t in range(start, end):
+            log_p += family.log_predictive(prior, block, y, t)
+            family.add(prior, block, y, t)
+    parted = y.copy()
+    parted[2] = NAN  # which parts the two as the visit to another state does
+    expected = MeanRevertingOracle(prior).log_marginal(parted)
+    assert family.log_marginal(prior, block) == pytest.approx(expected, rel=1e-12)
+    assert log_p == pytest.approx(expected, rel=1e-12)
+
+
+@pytest.mark.parametrize("phi", [0.9, -0.5])
+def test_readings_inside_a_segment_revert_to_the_level(phi):
+    prior = MeanReverting(phi)
+    params = np.empty(family.params_size(prior))
+    block = np.zeros(family.stats_size(prior))
+    rng = np.random.default_rng(4)
+    family.draw_parameters(prior, block, rng, params)
+    y = np.full((5_000, 1), NAN)
+    for t in range(len(y)):
+        family.simulate(prior, params, rng, y, t, t)
+    mean, sd = family.describe(prior, params)
+    moves = y[1:, 0] - mean - phi * (y[:-1, 0] - mean)
+    assert stats.kstest(moves, "norm", args=(0.0, sd * math.sqrt(1.0 - phi**2))).pvalue > FALSE_ALARM
 
 
 def test_a_lag_that_is_missing_makes_the_location_missing_and_simulates_as_0():
@@ -636,6 +735,11 @@ EYE = [[1.0, 0.0], [0.0, 1.0]]
         (lambda: Autoregressive(lag_variance=0), "lag_variance must be greater than 0, got 0"),
         (lambda: Autoregressive(trend_variance=-1), "trend_variance must be greater than 0, got -1"),
         (lambda: Autoregressive(intercept_variance=0), "intercept_variance must be greater than 0, got 0"),
+        (lambda: MeanReverting(1.0), "phi must be between -1 and 1, got 1.0"),
+        (lambda: MeanReverting(phi=NAN), "phi must be finite, got nan"),
+        (lambda: MeanReverting(spread=0.0), "spread must be greater than 0, got 0.0"),
+        (lambda: MeanReverting(noise=-1.0), "noise must be greater than 0, got -1.0"),
+        (lambda: Mixed((Normal(), MeanReverting())), r"families\[1\] is MeanReverting, which cannot be one of several"),
         (lambda: Mixed(Normal()), "families must be a sequence of emission priors, got Normal"),
         (lambda: Mixed((Normal(),)), "families must hold at least 2 emission priors"),
         (lambda: Mixed((Normal(), 3.0)), r"families\[1\] must be an emission prior, got 3.0"),
@@ -662,6 +766,7 @@ PAIR = MultivariateNormal([0.0, 0.0], 1.0, 3.0, EYE)
     [
         (Normal(), [[1.0, 2.0]], "y has 2 channels, but Normal takes 1"),
         (Autoregressive(), [[1.0, 2.0]], "y has 2 channels, but Autoregressive takes 1"),
+        (MeanReverting(), [[1.0, 2.0]], "y has 2 channels, but MeanReverting takes 1"),
         (Poisson(), [[1.0, 2.0]], "y has 2 channels, but Poisson takes 1"),
         (Categorical(1.0, 2), [[1.0, 0.0]], "y has 2 channels, but Categorical takes 1"),
         (PAIR, [1.0, 2.0], "y has 1 channels, but this MultivariateNormal takes 2"),

@@ -18,6 +18,7 @@ EMISSIONS = [
     hs.emissions.MultivariateNormal((0.0, -1.0), 0.5, 4.5, ((1.0, 0.2), (0.2, 1.0 / 7.0))),
     hs.emissions.Autoregressive(order=2, trend=True, lag_mean=0.3),
     hs.emissions.Autoregressive(order=0),
+    hs.emissions.MeanReverting(0.9, 3.0, 1e3, 1e-3),
     hs.emissions.Mixed((NORMAL, hs.emissions.Autoregressive()), weights=(3, 1)),
 ]
 DURATIONS = [

@@ -36,6 +36,11 @@ def clear(prior, stats):
     stats[:] = 0.0
 
 
+@by_family_or_default
+def begin_segment(prior, stats):
+    """Note that the observation added next is the first one of a segment. ``clear`` notes that, too."""
+
+
 @by_family
 def add(prior, stats, y, t):
     """Take observation ``t`` into ``stats``. Observations of a segment are added in order."""
@@ -59,6 +64,18 @@ def draw_parameters(prior, stats, rng, params):
 @by_family
 def log_density(prior, params, y, t):
     """ln p(y_t | parameter); 0 where there is no term."""
+
+
+@by_family_or_default
+def has_first_law(prior):
+    """Whether the first observation of a segment has a density of its own, ``log_first_density``."""
+    return False
+
+
+@by_family_or_default
+def log_first_density(prior, params, y, t):
+    """ln p(y_t | parameter) of the first observation of a segment; ``log_density`` is that of the others."""
+    return log_density(prior, params, y, t)
 
 
 @by_family
@@ -124,6 +141,11 @@ def is_segment_local(prior):
 def within(numbers: np.ndarray, low: float, high: float) -> bool:
     """Return whether all numbers are between two limits. NaN is not."""
     return bool(((numbers >= low) & (numbers <= high)).all())
+
+
+def with_numbers(prior: Any, **numbers: float) -> Any:
+    """Return a prior with some of its numbers changed. Raises ValueError if the family does not take them."""
+    return type(prior)(*prior._replace(**numbers))
 
 
 @kernel

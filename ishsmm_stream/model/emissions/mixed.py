@@ -57,6 +57,8 @@ def _checked_families(families: Any) -> tuple[Any, ...]:
             raise ValueError(f"families[{i}] is Mixed itself; put its families into this one")
         if type(prior) not in family.log_marginal.bodies:
             raise ValueError(f"families[{i}] must be an emission prior, got {prior!r}")
+        if family.has_first_law(prior):
+            raise ValueError(f"families[{i}] is {type(prior).__name__}, which cannot be one of several")
     channels = [family.channels(prior) for prior in families]
     if len(set(channels)) > 1:
         raise ValueError(f"families must have the same number of channels, got {channels}")

@@ -222,6 +222,13 @@ def make_plan(model: Model) -> Plan:
             f"{type(model.emission).__name__} with a trend inside segments can only be used where no state returns "
             f"(ilr), got model {model.name!r}"
         )
+    if emissions.has_first_law(model.emission) or model.shared or model.outliers:
+        named = {"shared numbers": model.shared, "outliers": model.outliers, type(model.emission).__name__: True}
+        what = next(name for name, has in named.items() if has)
+        raise ValueError(
+            f"{what} cannot be followed online as a part of {model.name!r}: use OnlineDetector('recurring'), which has "
+            f"all of these, or ishsmm_stream.sample"
+        )
     return Plan(model.emission, model.duration, rules)
 
 

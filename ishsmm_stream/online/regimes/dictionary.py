@@ -336,9 +336,9 @@ def make_room(chains, i, t):
 
 @kernel
 def _say_the_same(chains, i, j):
-    """Whether two chains know the same states, born at about the same time, and are in the same one."""
+    """Whether two chains know the same states, born at about the same time, are in the same one, and share phi."""
     count = chains.count[i]
-    if chains.count[j] != count:
+    if chains.count[j] != count or chains.phi_at[i] != chains.phi_at[j]:
         return False
     for k in range(count):
         born = chains.life[i, k, FIRST_SEEN]

@@ -51,7 +51,7 @@ from ishsmm_stream.online.regimes.states import NOISES, PHIS, SUMS
 _NEGLIGIBLE = 1e-5
 RESAMPLING = 2  # purpose of random numbers, beside ``dictionary.SHARED``
 _EARLY, _EARLY_EVERY, _LATER_EVERY = 400, 4, 32  # how often what states share is drawn
-_FUSE_EVERY = 4
+_FUSE_EVERY = 4  # from _EARLY on: until then the evidence for states may still turn, and chains must differ
 _MANY_REPEATS = 0.1  # share of readings
 _SMALL_MOVES = 0.2  # the quantile of moves that is the stream's resolution
 _LEAST_RATE = 0.02  # at which it is followed
@@ -307,7 +307,7 @@ def _tidy(chains, scratch, t, limits):
                     dictionary.merge_current(chains, i, t, scratch.sums)
             if looks_for_splits:
                 dictionary.split_current(chains, i, t, limits.max_states, scratch.rest, scratch.sums)
-    if limits.fuses and t % _FUSE_EVERY == 0:
+    if limits.fuses and t % _FUSE_EVERY == 0 and t >= _EARLY:
         dictionary.fuse(chains)
 
 

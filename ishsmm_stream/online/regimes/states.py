@@ -18,10 +18,9 @@ from __future__ import annotations
 
 import math
 
-import numpy as np
-
 from ishsmm_stream._jit import kernel
 from ishsmm_stream._special import log_gamma_ratio
+from ishsmm_stream.model.presets import NOISES, PHIS, SPREADS
 
 # Sums of readings y and the readings p before them. STAY_N to STAY_PP: inside visits; ENTRY_N to ENTRY_YY: the first.
 STAY_N, STAY_Y, STAY_P, STAY_YY, STAY_YP, STAY_PP, ENTRY_N, ENTRY_Y, ENTRY_YY = range(9)
@@ -30,9 +29,6 @@ SUMS = 9
 LEVEL, SHAPE, STAY_V, ENTRY_V, FACTOR, FAR = range(6)
 PREPARED = 6
 
-PHIS = np.array([-0.4, -0.2, 0.0, 0.2, 0.4, 0.6, 0.8, 0.9, 0.95, 0.98])
-NOISES = 4.0 ** np.arange(3, -8, -1)
-SPREADS = 10.0 * 4.0 ** np.arange(6)
 FIRST_PHI, FIRST_NOISE, FIRST_SPREAD = 5, 4, 0  # where chains begin: phi = .6, v = .25, V = 10
 A0 = 1.5
 OUTLIERS = 0.01  # share of readings that belong to no state
@@ -40,25 +36,23 @@ _WIDTH = 10.0  # of the outliers' Cauchy law, in standard deviations
 _MOST = 200.0  # readings that a state's sums are worth: older ones fade
 _RECENTRE = 300.0  # a level that drifted this far from its origin takes the origin along
 
-_PHI, _NOISE, _SPREAD = tuple(PHIS), tuple(NOISES), tuple(SPREADS)  # numba freezes tuples into the code
-
 
 @kernel
 def phi_of(at):
     """Return the autocorrelation at an index of the grid."""
-    return _PHI[at]
+    return PHIS[at]
 
 
 @kernel
 def noise_of(at):
     """Return the noise level, a variance, at an index of the grid."""
-    return _NOISE[at]
+    return NOISES[at]
 
 
 @kernel
 def spread_of(at):
     """Return the spread of the levels, a variance, at an index of the grid."""
-    return _SPREAD[at]
+    return SPREADS[at]
 
 
 @kernel

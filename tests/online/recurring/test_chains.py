@@ -312,9 +312,12 @@ def test_what_chains_say_fits_together():
     hs.structured(NORMAL8, DWELL8, hs.topology.banded(2)),
     hs.structured(NORMAL8, DWELL8, hs.topology.Topology("ring", lambda m, k: k == (m + 1) % 4, states=4)),
     hs.ied(hs.emissions.Autoregressive(order=1, trend=True), DWELL8),
-], ids=["left to right", "banded", "ring", "trend"])  # fmt: skip
+    hs.ied(hs.emissions.MeanReverting(), DWELL8),
+    dataclasses.replace(MODEL, shared=(("scale", (1.0, 2.0)),)),
+    dataclasses.replace(MODEL, outliers=hs.priors.Outliers(0.01, 0.0, 10.0)),
+], ids=["left to right", "banded", "ring", "trend", "mean reverting", "shared numbers", "outliers"])  # fmt: skip
 def test_models_that_chains_cannot_follow_are_refused(model):
-    with pytest.raises(ValueError, match=r"recur and carry no order|no state returns"):
+    with pytest.raises(ValueError, match=r"recur and carry no order|no state returns|ishsmm_stream\.sample"):
         make_chains(model)
 
 

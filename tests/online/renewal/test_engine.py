@@ -63,6 +63,9 @@ CASES = {
         _vectors,
     ),
     "autoregression": (AUTOREGRESSIVE, hs.durations.Poisson(1.0, 60.0), _autoregressive),
+    "mean reverting": (
+        hs.emissions.MeanReverting(0.6, 0.0, 9.0, 1.0), hs.durations.Poisson(1.0, 60.0), _autoregressive,
+    ),
     "mixture": (MIXTURE, hs.durations.Poisson(1.0, 60.0), _autoregressive),
 }  # fmt: skip
 
