@@ -10,7 +10,6 @@ from scipy import special, stats
 import ishsmm_stream as hs
 from ishsmm_stream.batch import segments
 from ishsmm_stream.experiments.labels import adjusted_mutual_information
-from ishsmm_stream.model.presets import NOISES, PHIS, SPREADS
 from ishsmm_stream.online.regimes import states as online
 
 Y = np.array([0.4, 0.9, 6.0, 0.7, -1.2, np.nan, -0.8])

@@ -34,7 +34,8 @@ def followed(kind, total):
         detector.update_many(rows)
         seconds.append(time.process_time() - began)
         sizes.append(len(detector.snapshot()))
-        now = {state.id for state in detector.states}
+        chains = detector._engine.chains
+        now = {int(uid) for i in np.flatnonzero(chains.weight) for uid in chains.uid[i, : chains.count[i]]}
         assert not now & gone, "a retired name came back"
         gone |= known - now
         known = now
