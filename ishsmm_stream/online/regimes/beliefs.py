@@ -7,11 +7,10 @@ from scipy import special
 
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online.regimes import states, transitions
-from ishsmm_stream.online.regimes.chains import FIRST_SEEN, READINGS, RegimeChains
+from ishsmm_stream.online.regimes.chains import FIRST_SEEN, LEAST_READINGS, RegimeChains
 from ishsmm_stream.online.results import NextState
 
 YOUNG = 20  # readings since its first one for which a state is new
-_LEAST_READINGS = 3  # of a state before it counts: one or two readings can be outliers
 _LONGEST, _BISECTIONS = 1e12, 30
 _SEPARATION = 2.0  # between a new level and each known one, in units of the stream or of the known state's readings
 
@@ -63,10 +62,10 @@ def heaviest_chain(chains, uid):
 def is_new(chains, i, t):
     """Whether chain ``i`` is in a state that it first entered less than ``YOUNG`` readings ago.
 
-    A state counts from its third reading: fewer can be outliers.
+    A visit counts from its third reading: fewer can be outliers.
     """
-    life = chains.life[i, chains.state[i]]
-    return t - life[FIRST_SEEN] < YOUNG and life[READINGS] >= _LEAST_READINGS
+    is_young = t - chains.life[i, chains.state[i], FIRST_SEEN] < YOUNG
+    return is_young and t - chains.run_start[i] + 1 >= LEAST_READINGS
 
 
 @kernel

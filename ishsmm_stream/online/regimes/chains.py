@@ -27,6 +27,7 @@ LIFE = 5
 DWELL_N, DWELL_SUM, DWELL_LOGS = range(3)
 DWELLS = 3
 CLOCK, AMOUNTS = 2, 8
+LEAST_READINGS = 3  # of a state that is more than an outlier or two
 
 _FIRST_ROOM = 8  # states that chains have room for at first
 _FIRST_SHAPE = 3  # ``dwells.GEOMETRIC``

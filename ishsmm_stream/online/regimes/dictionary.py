@@ -27,6 +27,10 @@ from ishsmm_stream.online.regimes.chains import (
 from ishsmm_stream.online.regimes.states import NOISES, PHIS, SPREADS, SUMS
 
 SHARED = 0  # purpose of random numbers
+EARLY = 400  # readings
+# Until then phi is at most .8. A chain that takes all modes for one state that wanders never gives that up: states
+# merge if it turns out that phi is larger, but one state does not fall apart.
+_EARLY_PHIS = 7
 _FADING = 2000.0  # readings after which a state that was not seen counts half when one has to go
 _SPLIT_AT = 4.0  # log Bayes factor from which a visit becomes a state of its own
 _FEWEST_VISITS = 20  # complete ones, before dwells can have another shape than the geometric one
@@ -71,9 +75,10 @@ def draw_shared(chains, i, t, stream, scores):
     """Draw autocorrelation, noise level and spread of chain ``i`` in turn, given the readings of all its states."""
     counter_random.key(stream, chains.seed, t, i, SHARED)
     phi, noise, spread = shared(chains, i)
-    for at in range(_PHI_COUNT):
+    phis = _PHI_COUNT if t >= EARLY else _EARLY_PHIS
+    for at in range(phis):
         scores[at] = _score(chains, i, states.phi_of(at), noise, spread)
-    phi_at = _draw(stream, scores, _PHI_COUNT)
+    phi_at = _draw(stream, scores, phis)
     phi = states.phi_of(phi_at)
     for at in range(_NOISE_COUNT):
         scores[at] = _score(chains, i, phi, states.noise_of(at), spread)

@@ -33,6 +33,7 @@ from ishsmm_stream.online.regimes.chains import (
     GAP,
     LAST,
     LAST_SEEN,
+    LEAST_READINGS,
     LOG_EVIDENCE,
     LOG_RESOLUTION,
     MOVES,
@@ -45,13 +46,14 @@ from ishsmm_stream.online.regimes.chains import (
     refresh,
     shared,
 )
+from ishsmm_stream.online.regimes.dictionary import EARLY
 from ishsmm_stream.online.regimes.dwells import SHAPES
 from ishsmm_stream.online.regimes.states import NOISES, PHIS, SUMS
 
 _NEGLIGIBLE = 1e-5
 RESAMPLING = 2  # purpose of random numbers, beside ``dictionary.SHARED``
-_EARLY, _EARLY_EVERY, _LATER_EVERY = 400, 4, 32  # how often what states share is drawn
-_FUSE_EVERY = 4  # from _EARLY on: until then the evidence for states may still turn, and chains must differ
+_EARLY_EVERY, _LATER_EVERY = 4, 32  # how often what states share is drawn
+_FUSE_EVERY = 4  # but not early: the evidence for states may still turn, so chains must differ
 _MANY_REPEATS = 0.1  # share of readings
 _SMALL_MOVES = 0.2  # the quantile of moves that is the stream's resolution
 _LEAST_RATE = 0.02  # at which it is followed
@@ -65,6 +67,7 @@ class Approximations(NamedTuple):
     merges: bool = True
     splits: bool = True
     fuses: bool = True
+    renews: bool = True  # what an outlier left behind
     max_states: int = 32
 
 
@@ -183,8 +186,15 @@ def _leave(chains, i, t):
 
 
 @kernel
-def _enter(chains, i, k, t):
-    """Begin a visit to state ``k`` with reading ``t``."""
+def _enter(chains, i, k, t, renews):
+    """Begin a visit to state ``k`` with reading ``t``.
+
+    A state that has seen one or two readings is the trace of an outlier. It counts as born now, under a new name.
+    """
+    if renews and chains.life[i, k, READINGS] < LEAST_READINGS:
+        chains.uid[i, k] = -1
+        chains.uid[i, k] = dictionary.free_name(chains, i, t)
+        chains.life[i, k, FIRST_SEEN] = t
     chains.state[i] = k
     chains.run_start[i] = t
     chains.life[i, k, VISITS] += 1
@@ -275,7 +285,7 @@ def _continue_chains(chains, scratch, continuations, total, y, t, limits):
                 share = 1.0
             else:
                 transitions.record_move(chains, i, k)
-            _enter(chains, i, k, t)
+            _enter(chains, i, k, t, limits.renews)
         _observe(chains, i, y, t, is_entry, share)
 
 
@@ -287,14 +297,14 @@ def _begin(chains, y, t):
     chains.amounts[LOG_EVIDENCE] = math.log(density)
     chains.weight[0] = 1.0
     k = _give_birth(chains, 0, t, y if share < 0.5 else 0.0, 1)
-    _enter(chains, 0, k, t)
+    _enter(chains, 0, k, t, False)
     _observe(chains, 0, y, t, True, 1.0)
 
 
 @kernel
 def _tidy(chains, scratch, t, limits):
     """Draw what states share, merge, split and fuse where it is due, after reading ``t - 1``."""
-    is_due = t % (_EARLY_EVERY if t < _EARLY else _LATER_EVERY) == 0
+    is_due = t % (_EARLY_EVERY if t < EARLY else _LATER_EVERY) == 0
     looks_for_splits = limits.splits and t % _EARLY_EVERY == 0
     if is_due or looks_for_splits:
         for i in range(chains.weight.shape[0]):
@@ -307,7 +317,7 @@ def _tidy(chains, scratch, t, limits):
                     dictionary.merge_current(chains, i, t, scratch.sums)
             if looks_for_splits:
                 dictionary.split_current(chains, i, t, limits.max_states, scratch.rest, scratch.sums)
-    if limits.fuses and t % _FUSE_EVERY == 0 and t >= _EARLY:
+    if limits.fuses and t % _FUSE_EVERY == 0 and t >= EARLY:
         dictionary.fuse(chains)
 
 

@@ -12,7 +12,7 @@ from ishsmm_stream.online.regimes import beliefs, filter
 from ishsmm_stream.online.regimes.chains import DISCARDED, LOG_EVIDENCE, STEP, TIME, make_chains
 
 EXACT = filter.Approximations(
-    negligible=0.0, draws=False, merges=False, splits=False, fuses=False, max_states=10
+    negligible=0.0, draws=False, merges=False, splits=False, fuses=False, renews=False, max_states=10
 )  # fmt: skip
 
 
