@@ -189,7 +189,7 @@ def test_what_states_share_is_drawn_by_its_probability():
     expected = np.exp(logs - logs.max()) / np.exp(logs - logs.max()).sum()
     counts = np.zeros(len(expected))
     kept = {name: getattr(chains, name).copy() for name in ("phi_at", "noise_at", "spread_at")}
-    for t in range(4000):
+    for t in range(dictionary.EARLY, dictionary.EARLY + 4000):
         for name, array in kept.items():
             getattr(chains, name)[:] = array
         dictionary.draw_shared(chains, 0, t, scratch.stream, scratch.scores)
@@ -197,3 +197,9 @@ def test_what_states_share_is_drawn_by_its_probability():
     error = np.sqrt(expected * (1.0 - expected) / 4000)
     assert (np.abs(counts / 4000 - expected) <= 4.5 * error + 1e-9).all()
     assert math.isfinite(logs.sum())
+
+
+def test_no_early_chain_takes_the_modes_for_one_state_that_wanders():
+    y, _ = modes(0, dictionary.EARLY)
+    chains = run(np.cumsum(y), 20, filter.Approximations())
+    assert states.PHIS[chains.phi_at[chains.weight > 0.0].max()] <= 0.8
