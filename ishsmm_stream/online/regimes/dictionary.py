@@ -28,9 +28,9 @@ from ishsmm_stream.online.regimes.states import NOISES, PHIS, SPREADS, SUMS
 
 SHARED = 0  # purpose of random numbers
 EARLY = 400  # readings
-# Until then phi is at most .8. A chain that takes all modes for one state that wanders never gives that up: states
+# Until then phi is at most .6. A chain that takes all modes for one state that wanders never gives that up: states
 # merge if it turns out that phi is larger, but one state does not fall apart.
-_EARLY_PHIS = 7
+_EARLY_PHIS = 6
 _FADING = 2000.0  # readings after which a state that was not seen counts half when one has to go
 _SPLIT_AT = 4.0  # log Bayes factor from which a visit becomes a state of its own
 _FEWEST_VISITS = 20  # complete ones, before dwells can have another shape than the geometric one
