@@ -54,7 +54,12 @@ class EventPrinter:
 
 
 def _unusual(event: dict[str, Any]) -> str:
-    """Return how often something like an alarm happens, and why it was raised."""
+    """Return how often something like an alarm happens, and why it was raised; of news of a state, which one."""
+    from ishsmm_stream.online.results import STATE_NEWS
+
+    if event["kind"] in STATE_NEWS:
+        words = [f"state {event['state']}", *event["reasons"]]
+        return ", ".join(words).replace("_", " ")
     if event["kind"] != "alarm":
         return ""
     return f"{', '.join(event['reasons'])}: once in {event['return_period']:,.0f} rows"
@@ -106,6 +111,7 @@ def print_summary(console: Console, result: dict[str, Any]) -> None:
     console.print()
     _print_change_points(console, result)
     _print_states(console, result)
+    _print_dictionaries(console, result)
 
 
 def _counts(result: dict[str, Any]) -> str:
@@ -149,6 +155,30 @@ def _print_states(console: Console, result: dict[str, Any]) -> None:
         parameters = ", ".join(f"{name} {value:.4g}" for name, value in state["parameters"].items())
         place = _place(result, sensor, state["since"], state["time"])
         table.add_row(*place, _report.percent(state["probability"]), parameters)
+    _report.print_table(console, table, len(rows))
+
+
+def _print_dictionaries(console: Console, result: dict[str, Any]) -> None:
+    """The states that return, those of most readings first."""
+    rows = [
+        (sensor, state)
+        for sensor in result["sensors"]
+        for state in sorted(sensor["states"], key=lambda state: -state["readings"])
+    ]
+    if not rows:
+        return
+    by_sensor = result["settings"]["sensor_column"]
+    head = ("state", "mean", "sd", "usual visit", "share", "visits", "last seen")
+    table = _report.make_table(*((by_sensor,) if by_sensor else ()), *head, title="States that return")
+    _align_names(table, result)
+    for sensor, state in rows[: _report.MOST_ROWS]:
+        dwell = "" if state["dwell"] is None else f"{state['dwell'][0]:.0f} to {state['dwell'][2]:.0f}"
+        share = state["readings"] / sum(other["readings"] for other in sensor["states"])
+        table.add_row(
+            *([printable(sensor["sensor"])] if by_sensor else []),
+            str(state["id"]), f"{state['mean']:.4g}", f"{state['sd']:.3g}", dwell, _report.percent(share),
+            str(state["visits"]), str(state["last_seen"]),
+        )  # fmt: skip
     _report.print_table(console, table, len(rows))
 
 

@@ -147,6 +147,7 @@ class Sensor:
             "alarms": [change._asdict() for change in detector.announced_changes] if detector else [],
             "unusual": [episode._asdict() for episode in detector.unusual] if detector else [],
             "state": self._state(),
+            "states": [state._asdict() for state in detector.states] if detector else [],
             "log_evidence": detector.log_evidence if detector else 0.0,
             "discarded": detector.discarded if detector else 0.0,
         }

@@ -10,7 +10,7 @@ from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 from ishsmm_stream.commands import _detection, _models, _read, _report, _result, _rows, _sensors, _terminal
-from ishsmm_stream.model.catalogue import OFFERED_DURATIONS, OFFERED_EMISSIONS
+from ishsmm_stream.model.catalogue import OFFERED_DURATIONS, OFFERED_EMISSIONS, RECURRING
 
 if TYPE_CHECKING:
     import numpy as np
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ishsmm_stream import OnlineDetector
 
 AUTO = "auto"
-MODELS = (AUTO, "ilr")
+MODELS = (AUTO, RECURRING, "ilr")
 MOST_PICTURED = 6
 _ROWS_AT_ONCE = 4096
 # Of a model other than auto: values of a sensor that its priors are scaled to, and the length its durations expect ten
@@ -42,7 +42,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     model = parser.add_argument_group("model")
     model.add_argument(
         "--model", default=AUTO, metavar="NAME",
-        help="auto needs no settings; ilr is that of fit, with the three options below (default: auto)",
+        help="auto and recurring need no settings; recurring knows states that return. ilr is that of fit, with the "
+        "three options below (default: auto)",
     )  # fmt: skip
     model.add_argument("--emission", metavar="NAME", help=f"{', '.join(OFFERED_EMISSIONS)} (default: normal)")
     model.add_argument("--duration", metavar="NAME", help=f"{', '.join(OFFERED_DURATIONS)} (default: poisson)")
@@ -130,7 +131,7 @@ class _Recipe:
         self._request = None
         self.n_first = 0
         self.whole_below: float | None = None
-        if arguments.model != AUTO:
+        if arguments.model == "ilr":
             self._request = _models.Request(
                 arguments.model, arguments.emission, arguments.duration, None, arguments.settings
             )
@@ -138,7 +139,9 @@ class _Recipe:
             is_set = self._build(self._two_rows(0.0)).model == self._build(self._two_rows(1.0)).model
             self.n_first = 0 if is_set else _FIRST_VALUES
         elif arguments.emission or arguments.duration or arguments.settings:
-            raise ValueError("--emission, --duration and --set are for --model ilr; auto needs no settings")
+            raise ValueError(
+                f"--emission, --duration and --set are for --model ilr; {arguments.model} needs no settings"
+            )
 
     def _highest_count(self) -> float | None:
         """What values must stay below where they are whole numbers."""
@@ -153,10 +156,10 @@ class _Recipe:
         return float(len(emission.concentration))
 
     def make_detector(self, first: np.ndarray) -> tuple[OnlineDetector, dict[str, Any]]:
-        """A detector, with priors scaled to ``first`` where the model is not auto, and all of their numbers."""
+        """A detector, with priors scaled to ``first`` where the model has some, and all of their numbers."""
         import ishsmm_stream as hs
 
-        model: Any = AUTO
+        model: Any = self._arguments.model
         settings: dict[str, Any] = {}
         if self._request is not None:
             model, settings = self._build(first if len(first) else self._two_rows())
@@ -176,12 +179,15 @@ class _Recipe:
         import numpy as np
 
         from ishsmm_stream.model.emissions import MultivariateNormal
+        from ishsmm_stream.online.regimes.chains import RegimeChains
         from ishsmm_stream.online.renewal.adaptive import Adaptive
 
         detector, _ = self.make_detector(self._two_rows())
         family: type = MultivariateNormal if len(self._columns) > 1 else Adaptive
         if self._request is not None:
             family = type(detector.model.emission)  # type: ignore[union-attr]
+        if self._arguments.model == RECURRING:
+            family = RegimeChains
         if _terminal.cache_is_cold("online", "engine.*", [family]):
             _terminal.note(_terminal.COMPILING, self._arguments.quiet)
         bar.step("preparing kernels")

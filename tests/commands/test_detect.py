@@ -632,3 +632,24 @@ def test_the_picture_shows_the_first_sensors_and_says_so(tmp_path, monkeypatch):
     assert settings["title"] == "The first 6 of 9 sensors"
     assert settings["x_label"] == "day"
     assert all(stream.values.shape == (19, 1) and len(stream.x) == 19 for stream in streams)
+
+
+def test_states_that_return_are_listed(tmp_path, capsys):
+    rng = np.random.default_rng(0)
+    values = np.repeat([0.0, 6.0, 0.0, 6.0, 0.0, 6.0, 12.0], 80) + rng.normal(size=560)
+    (tmp_path / "values.csv").write_text("power\n" + "".join(f"{value:.3f}\n" for value in values))
+    assert run(tmp_path / "values.csv", "--model", "recurring", "--out", tmp_path / "out.json", "--quiet") == 0
+    printed = capsys.readouterr().out
+    assert "States that return" in printed
+    assert "state 480, new state" in printed
+    (sensor,) = read_json(tmp_path / "out.json")["sensors"]
+    assert [round(state["mean"]) for state in sensor["states"]] == [0, 6, 12]
+    assert sum(state["readings"] for state in sensor["states"]) == 560
+    assert sensor["state"]["id"] == sensor["states"][-1]["id"]
+
+
+def test_recurring_states_take_one_column_and_no_priors(tmp_path, capsys):
+    (tmp_path / "values.csv").write_text("a,b\n1,2\n3,4\n")
+    assert "one channel" in failure(capsys, tmp_path / "values.csv", "--model", "recurring", "--column", "a,b")
+    said = failure(capsys, tmp_path / "values.csv", "--model", "recurring", "--column", "a", "--emission", "normal")
+    assert "recurring needs no settings" in said

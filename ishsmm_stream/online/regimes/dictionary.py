@@ -27,7 +27,7 @@ from ishsmm_stream.online.regimes.chains import (
 from ishsmm_stream.online.regimes.states import NOISES, PHIS, SPREADS, SUMS
 
 SHARED = 0  # purpose of random numbers
-EARLY = 400  # readings
+EARLY = 240  # readings; less than the cold start
 # Until then phi is at most .6. A chain that takes all modes for one state that wanders never gives that up: states
 # merge if it turns out that phi is larger, but one state does not fall apart.
 _EARLY_PHIS = 6

@@ -61,5 +61,6 @@ def test_cost_size_and_names_hold_over_a_million_readings(kind):
     assert np.median(seconds[-10:]) < 1.5 * np.median(seconds[10:20])
     assert max(sizes[50:]) < 1.3 * max(sizes[:50])
     if kind == "switching":
-        assert len(detector.states) == 6  # one a mode
+        assert sum(state.readings > 1_000 for state in detector.states) == 6  # one a mode
+        assert len(detector.states) <= 12  # spikes leave states of a few readings behind
         assert min(state.id for state in detector.states) == 0
