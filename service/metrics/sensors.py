@@ -30,6 +30,7 @@ log = logging.getLogger(__name__)
 LEAST_SUSPICIOUS = 0.01
 SUSPICIOUS_FOR = 900.0
 MOST_STATES = 10  # of a listed sensor with series of their own
+MOST_TRANSITIONS = 20  # between states of a listed sensor
 
 
 @dataclass
@@ -198,8 +199,8 @@ def _listed_series(listed: list[tuple[str, _Listed]]) -> Iterable[GaugeMetricFam
 def _state_series(
     labels: tuple[str, ...], rows: Sequence[tuple[tuple[str, ...], _Listed]]
 ) -> Iterable[GaugeMetricFamily]:
-    """Yield the readings in each state and the visits to it; the states beyond ``MOST_STATES`` are one series."""
-    readings, visits = [], []
+    """Yield the readings in each state, the visits to it and the transitions; states beyond ``MOST_STATES`` are one."""
+    readings, visits, transitions = [], [], []
     for names, one in rows:
         known = [] if one.dictionary is None else sorted(one.dictionary.states, key=lambda state: -state.readings)
         for state in known[:MOST_STATES]:
@@ -208,9 +209,13 @@ def _state_series(
         if known[MOST_STATES:]:
             readings.append(((*names, "other"), float(sum(state.readings for state in known[MOST_STATES:]))))
             visits.append(((*names, "other"), float(sum(state.visits for state in known[MOST_STATES:]))))
+        ranked = [] if one.dictionary is None else sorted(one.dictionary.transitions, key=lambda move: -move[2])
+        transitions += [((*names, str(a), str(b)), float(count)) for a, b, count in ranked[:MOST_TRANSITIONS]]
     labels = (*labels, "state")
     yield _gauge("sensor_state_readings", "Readings of a listed sensor in each known state", labels, readings)
     yield _gauge("sensor_state_visits", "Visits of a listed sensor to each known state", labels, visits)
+    says = "How often a listed sensor went from one state to another"
+    yield _gauge("sensor_state_transitions", says, (*labels, "next"), transitions)
 
 
 def _gauge(

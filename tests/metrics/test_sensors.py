@@ -10,7 +10,7 @@ from events import change, notice
 from prometheus_client import CollectorRegistry, generate_latest
 from view_helpers import dictionary, known_state, state_record
 
-from service.metrics.sensors import MOST_STATES, STATUSES, SUSPICIOUS_FOR, SensorSeries
+from service.metrics.sensors import MOST_STATES, MOST_TRANSITIONS, STATUSES, SUSPICIOUS_FOR, SensorSeries
 from service.sensors.records import Outbound
 from service.settings import Rule, Settings
 from service.settings.sections import MetricsSettings
@@ -194,6 +194,16 @@ def test_states_beyond_the_most_frequent_are_one_series():
     visits = {key[3]: value for key, value in said(found).items() if key[0] == "ishsmm_sensor_state_visits"}
     assert set(readings) == set(visits) == {*(str(i) for i in range(3, MOST_STATES + 3)), "other"}
     assert (readings["12"], readings["other"], visits["other"]) == (130, 60, 6)
+
+
+def test_the_most_frequent_transitions_have_series():
+    found, _ = series(sensors=("a",), top=0)
+    found.follow({0: Straw("a")})
+    moves = [[i, i + 1, i + 1] for i in range(MOST_TRANSITIONS + 5)]
+    message = msgspec.structs.replace(dictionary("a"), transitions=moves)
+    found.committed([Outbound("states", dictionary_key("a"), message)])
+    counts = {key[3:]: value for key, value in said(found).items() if key[0] == "ishsmm_sensor_state_transitions"}
+    assert counts == {(str(i), str(i + 1)): i + 1 for i in range(5, MOST_TRANSITIONS + 5)}
 
 
 @pytest.mark.parametrize("parameters", [{"rate": 3.0}, {"mean[0]": 3.0, "mean[1]": 4.0}])
