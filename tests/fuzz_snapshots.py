@@ -33,7 +33,7 @@ import numpy as np
 import ishsmm_stream as hs
 from ishsmm_stream.online import detector as online_detector
 from ishsmm_stream.online import snapshot
-from ishsmm_stream.online.recurring import engine as recurring
+from ishsmm_stream.online.particles import engine as particles
 
 UPDATES = 1000
 FEW_UPDATES = 150  # in most trials of models whose states return, which are slower
@@ -455,7 +455,7 @@ def trial(sample: Sample, data: bytes, rng: np.random.Generator) -> str:
 def _hurry() -> None:
     """Let snapshots compress less and forecasts draw fewer paths; the code is the same."""
     snapshot._LEVEL = 1
-    recurring._MOST_PATHS, online_detector._FORECAST_DRAWS = 20, 100
+    particles._MOST_PATHS, online_detector._FORECAST_DRAWS = 20, 100
 
 
 def _work(seed: int, first: int, last: int, short: bool) -> None:

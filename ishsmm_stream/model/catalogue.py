@@ -40,7 +40,7 @@ class PresetEntry(NamedTuple):
     hyperparameters: dict[str, str]  # its arguments, by the field of ``Model`` that holds them
     has_duration: bool = True
     has_states: bool = False  # whether it takes the number of states
-    states_return: bool = True  # the recurring engine follows it online, else the renewal engine
+    states_return: bool = True  # the engine of weighted particles follows it online, else the renewal engine
 
     @property
     def arguments(self) -> dict[str, str]:

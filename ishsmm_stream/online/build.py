@@ -13,8 +13,8 @@ from ishsmm_stream.model.presets import Model
 from ishsmm_stream.model.priors import Beta
 from ishsmm_stream.online import rarity
 from ishsmm_stream.online.engine import Engine
-from ishsmm_stream.online.recurring import chains
-from ishsmm_stream.online.recurring.engine import RecurringEngine
+from ishsmm_stream.online.particles import chains
+from ishsmm_stream.online.particles.engine import ParticleEngine
 from ishsmm_stream.online.regimes import engine as regimes
 from ishsmm_stream.online.regimes.engine import RegimesEngine
 from ishsmm_stream.online.renewal import adaptive, hazard
@@ -51,7 +51,7 @@ def make_engine(detector: OnlineDetector, channels: int) -> Engine:
             )
         return RegimesEngine(chains=detector.chains, lag=detector.lag, seed=detector.seed)
     if isinstance(model, Model) and not model.is_renewal:
-        return RecurringEngine(
+        return ParticleEngine(
             model,
             chains=detector.chains,
             lag=detector.lag,

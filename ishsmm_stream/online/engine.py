@@ -1,7 +1,8 @@
-"""What an engine is: the inference behind a detector. There are two.
+"""What an engine is: the inference behind a detector. There are three.
 
-``renewal`` is for models in which no state returns: an exact filter over run lengths. ``recurring`` is for models whose
-states return: weighted chains. An engine follows the stream as the intake hands it on, in units that suit its priors.
+``renewal`` is for models in which no state returns: an exact filter over run lengths. ``particles`` is for models
+with given priors whose states return: weighted chains. ``regimes`` is for ``model="recurring"``: chains that learn what
+the states share. An engine follows the stream as the intake hands it on, in units that suit its priors.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ import numpy as np
 from ishsmm_stream._jit import kernel
 from ishsmm_stream._special import assign
 from ishsmm_stream.online import lattice
-from ishsmm_stream.online.recurring import counter_random
+from ishsmm_stream.online.particles import counter_random
 from ishsmm_stream.online.regimes import states
 from ishsmm_stream.online.regimes.states import PREPARED, SUMS
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from ishsmm_stream._jit import kernel
-from ishsmm_stream.online.recurring import counter_random
+from ishsmm_stream.online.particles import counter_random
 from ishsmm_stream.online.regimes import chains as arrays
 from ishsmm_stream.online.regimes import dwells, states
 from ishsmm_stream.online.regimes.chains import (

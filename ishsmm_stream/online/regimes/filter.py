@@ -17,8 +17,8 @@ import numpy as np
 
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online import lattice
-from ishsmm_stream.online.recurring import counter_random
-from ishsmm_stream.online.recurring.resampling import resample
+from ishsmm_stream.online.particles import counter_random
+from ishsmm_stream.online.particles.resampling import resample
 from ishsmm_stream.online.regimes import chains as arrays
 from ishsmm_stream.online.regimes import dictionary, states, transitions
 from ishsmm_stream.online.regimes.chains import (

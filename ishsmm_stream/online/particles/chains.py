@@ -25,8 +25,8 @@ from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model
 from ishsmm_stream.model.priors import Beta, Gamma
-from ishsmm_stream.online.recurring import counter_random, dwell_hazards, prepared
-from ishsmm_stream.online.recurring.transitions import StepRules, make_step_rules
+from ishsmm_stream.online.particles import counter_random, dwell_hazards, prepared
+from ishsmm_stream.online.particles.transitions import StepRules, make_step_rules
 from ishsmm_stream.online.validation import LARGEST_COUNT, WHOLE, Field, check, columns, require
 
 # Entries of Chains.clock and Chains.sums.

@@ -5,7 +5,7 @@ import pytest
 
 import ishsmm_stream as hs
 from ishsmm_stream.model.emissions import family
-from ishsmm_stream.online.recurring import prepared
+from ishsmm_stream.online.particles import prepared
 
 CASES = {
     "normal": (hs.emissions.Normal(1.0, 0.2, 1.5, 2.0), 1),

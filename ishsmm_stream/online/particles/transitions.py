@@ -21,7 +21,7 @@ from ishsmm_stream._jit import kernel
 from ishsmm_stream._special import log_add
 from ishsmm_stream.batch.weights import ALPHA0, ALPHA1, GAMMA_LEVEL, RHO, TAIL_G, TAIL_W, C, D, make_rules
 from ishsmm_stream.model.presets import Model
-from ishsmm_stream.online.recurring import counter_random
+from ishsmm_stream.online.particles import counter_random
 
 
 class StepRules(NamedTuple):

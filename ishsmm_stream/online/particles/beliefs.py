@@ -11,7 +11,7 @@ from typing import NamedTuple
 import numpy as np
 
 from ishsmm_stream._jit import kernel
-from ishsmm_stream.online.recurring.chains import TIME, Chains
+from ishsmm_stream.online.particles.chains import TIME, Chains
 
 
 @kernel

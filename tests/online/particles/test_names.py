@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from ishsmm_stream.online.recurring.names import agree, free_uid
+from ishsmm_stream.online.particles.names import agree, free_uid
 
 
 def agreed(recent_uid, weights, first_seen):

@@ -11,10 +11,10 @@ import math
 
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.model.durations import family as durations
-from ishsmm_stream.online.recurring import counter_random
-from ishsmm_stream.online.recurring.chains import EMPTY, RETIRED
-from ishsmm_stream.online.recurring.names import free_uid
-from ishsmm_stream.online.recurring.transitions import (
+from ishsmm_stream.online.particles import counter_random
+from ishsmm_stream.online.particles.chains import EMPTY, RETIRED
+from ishsmm_stream.online.particles.names import free_uid
+from ishsmm_stream.online.particles.transitions import (
     drop_counts,
     give_to_tail,
     least_likely_to_return,

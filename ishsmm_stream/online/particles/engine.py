@@ -1,4 +1,4 @@
-"""The recurring engine, for models whose states return: weighted chains."""
+"""The engine for models with given priors whose states return: weighted chains."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from ishsmm_stream.online.alarms import AlarmPolicy, AlarmState
 from ishsmm_stream.online.change_points import LEAST_PROBABILITY, describe_change
 from ishsmm_stream.online.engine import BatchResult, StartPosterior
 from ishsmm_stream.online.intake import Batch
-from ishsmm_stream.online.recurring import beliefs
-from ishsmm_stream.online.recurring.chains import (
+from ishsmm_stream.online.particles import beliefs
+from ishsmm_stream.online.particles.chains import (
     CACHES,
     LOG_EVIDENCE,
     RETIRED,
@@ -27,8 +27,8 @@ from ishsmm_stream.online.recurring.chains import (
     make_plan,
     without_moves,
 )
-from ishsmm_stream.online.recurring.particle_filter import advance
-from ishsmm_stream.online.recurring.transitions import fill_log_row
+from ishsmm_stream.online.particles.particle_filter import advance
+from ishsmm_stream.online.particles.transitions import fill_log_row
 from ishsmm_stream.online.results import ChangePoint, StateEstimate
 from ishsmm_stream.online.validation import WHOLE, Field, check, refuse_others, require
 
@@ -37,7 +37,7 @@ SETTLE_EVERY = 16
 _MOST_PATHS = 500  # of a forecast: each is simulated step by step
 
 
-class RecurringEngine:
+class ParticleEngine:
     """The engine of models whose states return: N weighted chains and what they say together."""
 
     batch_key = None  # every engine is served alone

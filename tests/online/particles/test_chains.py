@@ -9,7 +9,7 @@ import sys
 
 import numpy as np
 import pytest
-from online.recurring.streams import (
+from online.particles.streams import (
     CLOSE,
     MODEL,
     PAPER,
@@ -25,9 +25,9 @@ import ishsmm_stream as hs
 from ishsmm_stream.batch.diagnostics import effective_sample_size
 from ishsmm_stream.experiments.labels import adjusted_mutual_information
 from ishsmm_stream.online import alarms, rarity
-from ishsmm_stream.online.recurring import beliefs
-from ishsmm_stream.online.recurring.chains import LOG_EVIDENCE, RETIRED, make_chains, make_plan
-from ishsmm_stream.online.recurring.particle_filter import advance
+from ishsmm_stream.online.particles import beliefs
+from ishsmm_stream.online.particles.chains import LOG_EVIDENCE, RETIRED, make_chains, make_plan
+from ishsmm_stream.online.particles.particle_filter import advance
 
 # Every segmentation times every partition into states; see tests/batch/test_sample.py.
 Y8 = np.array([[-1.2], [-0.9], [1.6], [1.2], [2.0], [-1.1], [-0.8], [0.4]])
@@ -229,7 +229,7 @@ PLAIN = """
 import json
 import numpy as np
 import ishsmm_stream as hs
-from online.recurring.streams import PAPER, run, stream
+from online.particles.streams import PAPER, run, stream
 y, _ = stream(*PAPER, 25, 1)
 y[5] = np.nan
 normal = hs.emissions.Normal(0.0, 0.1, 1.0, 1.0)

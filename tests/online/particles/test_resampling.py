@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from ishsmm_stream.online.recurring import counter_random
-from ishsmm_stream.online.recurring.resampling import resample
+from ishsmm_stream.online.particles import counter_random
+from ishsmm_stream.online.particles.resampling import resample
 
 STREAM = counter_random.make_stream()
 

@@ -7,8 +7,8 @@ from scipy import stats
 
 import ishsmm_stream as hs
 from ishsmm_stream.online import alarms, rarity
-from ishsmm_stream.online.recurring.chains import TIME, make_chains, make_plan
-from ishsmm_stream.online.recurring.particle_filter import advance
+from ishsmm_stream.online.particles.chains import TIME, make_chains, make_plan
+from ishsmm_stream.online.particles.particle_filter import advance
 
 # (means, mean dwells less one), unit noise: the paper's four states, and four that overlap
 PAPER = ((-6.0, -2.0, 2.0, 6.0), (10.0, 20.0, 3.0, 7.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ishsmm_stream._jit import kernel
-from ishsmm_stream.online.recurring.counter_random import shuffle, uniform
+from ishsmm_stream.online.particles.counter_random import shuffle, uniform
 
 
 @kernel

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from ishsmm_stream.online.recurring import counter_random as cr
+from ishsmm_stream.online.particles import counter_random as cr
 
 SEED = cr.seed_words(7)
 

@@ -24,13 +24,13 @@ from ishsmm_stream._special import assign
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.online import alarms, episodes, rarity
-from ishsmm_stream.online.recurring import counter_random, dwell_hazards, prepared
-from ishsmm_stream.online.recurring.beliefs import gather, heaviest
-from ishsmm_stream.online.recurring.births import can_retire, give_birth
-from ishsmm_stream.online.recurring.chains import CURSOR, EMPTY, LOG_EVIDENCE, TIME, Chains, Plan
-from ishsmm_stream.online.recurring.names import AGREE_EVERY, agree
-from ishsmm_stream.online.recurring.resampling import resample
-from ishsmm_stream.online.recurring.transitions import fill_log_row
+from ishsmm_stream.online.particles import counter_random, dwell_hazards, prepared
+from ishsmm_stream.online.particles.beliefs import gather, heaviest
+from ishsmm_stream.online.particles.births import can_retire, give_birth
+from ishsmm_stream.online.particles.chains import CURSOR, EMPTY, LOG_EVIDENCE, TIME, Chains, Plan
+from ishsmm_stream.online.particles.names import AGREE_EVERY, agree
+from ishsmm_stream.online.particles.resampling import resample
+from ishsmm_stream.online.particles.transitions import fill_log_row
 
 _STAY = -1
 

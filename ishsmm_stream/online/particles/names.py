@@ -12,7 +12,7 @@ from __future__ import annotations
 import numpy as np
 
 from ishsmm_stream._jit import kernel, owning_kernel
-from ishsmm_stream.online.recurring.beliefs import gather, heaviest
+from ishsmm_stream.online.particles.beliefs import gather, heaviest
 
 # Chains agree after every so many observations.
 AGREE_EVERY = 16

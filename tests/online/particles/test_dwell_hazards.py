@@ -5,8 +5,8 @@ import pytest
 
 import ishsmm_stream as hs
 from ishsmm_stream.model.durations import family
-from ishsmm_stream.online.recurring import dwell_hazards
-from ishsmm_stream.online.recurring.dwell_hazards import BLOCK, ENDS, STAYS
+from ishsmm_stream.online.particles import dwell_hazards
+from ishsmm_stream.online.particles.dwell_hazards import BLOCK, ENDS, STAYS
 
 FAMILIES = {
     "poisson": hs.durations.Poisson(2.0, 5.0),

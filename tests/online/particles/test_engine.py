@@ -92,7 +92,7 @@ def test_the_papers_stream_is_labelled_at_once():
 
 
 def _id_now(detector):
-    from ishsmm_stream.online.recurring import beliefs
+    from ishsmm_stream.online.particles import beliefs
 
     return beliefs.current_state(detector._engine.chains).uid
 
