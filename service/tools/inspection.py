@@ -124,7 +124,11 @@ def _brought_forward(settings: Settings, sensor: str, stored: StoredSensor[Any])
         budget=rule.alarms.per_sensor or "",
         model=rule.model if isinstance(rule.model, str) else f"{rule.model.kind} of {rule.model.emission['family']}",
         states_return=rule.states_return,
-        settings=msgspec.to_builtins(rule.detector_settings),
+        settings={
+            name: value
+            for name, value in msgspec.to_builtins(rule.detector_settings).items()
+            if name != "move_every"  # it does nothing
+        },
         times={},
     )
 

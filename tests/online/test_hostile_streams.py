@@ -296,7 +296,7 @@ def test_an_infinite_reading_is_refused_by_its_index(value):
 
 
 @pytest.mark.parametrize(("settings", "message"), [
-    ({"model": "automatic"}, "model must be one of 'auto', got 'automatic'; did you mean 'auto'"),
+    ({"model": "automatic"}, "model must be one of 'auto', 'recurring', got 'automatic'; did you mean 'auto'"),
     ({"model": 3}, "model must be 'auto' or made by a preset"),
     ({"seed": -1}, "seed must be at least 0"),
     ({"threshold": 1.5}, "threshold must lie between 0 and 1, got 1.5"),
