@@ -46,11 +46,33 @@ class Emission:
 
 
 @kernel
-def _extend(chains, scratch, limits, watch, rows, first, last, policy, alarm_state, tracker, stops, events, written):
-    """Take rows ``first`` to ``last - 1`` in, or fewer: up to the first that causes an event if it ``stops``, and up to
-    the one before which chains need more room. Returns the next row and how many rows of ``events`` are filled."""
+def _is_settling_due(chains, considered, lag, settle_every):
+    """Whether the heaviest chain has a change point that is about to leave the lag, see ``_settle``."""
+    time, recent = chains.clock[TIME], chains.recent_uid.shape[1]
+    if time % settle_every != 0:
+        return False
+    heaviest = 0
+    for i in range(1, chains.weight.shape[0]):
+        if chains.weight[i] > chains.weight[heaviest]:
+            heaviest = i
+    for t in range(max(considered + 1, time - lag + 1, 1), time - (lag - lag // 4)):
+        if chains.recent_uid[heaviest, t % recent] != chains.recent_uid[heaviest, (t - 1) % recent]:
+            return True
+    return False
+
+
+@kernel
+def _extend(
+    chains, scratch, limits, watch, rows, first, last, policy, alarm_state, tracker, considered, lag, settle_every,
+    stops, events, written,
+):  # fmt: skip
+    """Take rows ``first`` to ``last - 1`` in, or fewer: up to the first that causes an event if it ``stops``, up to the
+    one after which a change point is to be settled, and up to the one before which chains need more room. Returns the
+    next row and how many rows of ``events`` are filled."""
     row = first
     while row < last and not filter.needs_room(chains, limits) and not (stops and written > 0):
+        if row > first and _is_settling_due(chains, considered, lag, settle_every):
+            break
         t = chains.clock[TIME]
         filter.observe(chains, scratch, rows[row, 0], limits)
         before = written
@@ -109,12 +131,11 @@ class RegimesEngine:
             if filter.needs_room(self.chains, self.limits):
                 self.chains = with_room(self.chains, min(2 * self.chains.uid.shape[1], MAX_STATES))
                 scratch = filter.make_scratch(len(self.chains.weight), self.chains.uid.shape[1])
-            end = min(last, first + self.settle_every - self.time % self.settle_every)
             first, written = _extend(
-                self.chains, scratch, self.limits, self.watch, batch.rows, first, end, policy, state, self.tracker,
-                stops, events, written,
+                self.chains, scratch, self.limits, self.watch, batch.rows, first, last, policy, state, self.tracker,
+                int(self.considered[0]), self.lag, self.settle_every, stops, events, written,
             )  # fmt: skip
-            if self.time % self.settle_every == 0 and first == end:
+            if self.time % self.settle_every == 0:
                 settled += self._settle()
         readings, complete, event_ends, settled_ends = np.array([[0], [0], [written], [len(settled)]])
         rows = np.reshape(settled, (-1, 4)).astype(np.float64)
