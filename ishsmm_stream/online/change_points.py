@@ -1,7 +1,8 @@
-"""Change points as both engines describe them, and as rows of a buffer."""
+"""Change points as all engines describe them, and as rows of a buffer."""
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from typing import NamedTuple
 
 import numpy as np
@@ -73,3 +74,49 @@ def write_change(changes, row, index, probability, low, high):
     changes[row, CHANGE.probability] = probability
     changes[row, CHANGE.low] = low
     changes[row, CHANGE.high] = high
+
+
+class PathSettling(ABC):
+    """Change points of an engine of weighted chains: those of the heaviest one, settled before they leave the lag."""
+
+    lag: int
+    considered: np.ndarray  # (1,) change points up to here have been settled or passed over
+
+    @property
+    @abstractmethod
+    def time(self) -> int:
+        """Observations seen."""
+
+    @abstractmethod
+    def change_probability(self) -> np.ndarray:
+        """Return P(a change at t | y) over the lag, oldest first."""
+
+    @abstractmethod
+    def _path(self) -> np.ndarray:
+        """Return where the heaviest chain changes state within the lag."""
+
+    def _described(self, above: int, up_to: int) -> list[tuple[int, float, int, int]]:
+        path = self._path()
+        wanted = np.flatnonzero((path > above) & (path <= up_to))
+        if not len(wanted):
+            return []
+        probability = self.change_probability()
+        first = self.time - len(probability)
+        return [(int(path[i]), *describe_change(probability, first, path, i)) for i in wanted]
+
+    def _settle(self) -> list[list[float]]:
+        """Freeze the change points that are about to leave the lag."""
+        horizon = self.time - 1 - (self.lag - self.lag // 4)
+        found = self._described(int(self.considered[0]), horizon)
+        if found:
+            self.considered[0] = max(found[-1][0], found[-1][3])  # if its index still moves, it is the same change
+        return [list(row) for row in found if row[1] >= LEAST_PROBABILITY]
+
+    def open_change_points(self) -> list[ChangePoint]:
+        """Return the change points of the heaviest chain that are not settled yet."""
+        found = self._described(int(self.considered[0]), self.time)
+        return [
+            ChangePoint(index, float(total), int(low), int(high))
+            for index, total, low, high in found
+            if total >= LEAST_PROBABILITY
+        ]

@@ -12,7 +12,7 @@ from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model
 from ishsmm_stream.online import alarms, intake, rarity
 from ishsmm_stream.online.alarms import AlarmPolicy, AlarmState
-from ishsmm_stream.online.change_points import LEAST_PROBABILITY, describe_change
+from ishsmm_stream.online.change_points import PathSettling
 from ishsmm_stream.online.engine import BatchResult, StartPosterior
 from ishsmm_stream.online.intake import Batch
 from ishsmm_stream.online.particles import beliefs
@@ -37,7 +37,7 @@ SETTLE_EVERY = 16
 _MOST_PATHS = 500  # of a forecast: each is simulated step by step
 
 
-class ParticleEngine:
+class ParticleEngine(PathSettling):
     """The engine of models whose states return: N weighted chains and what they say together."""
 
     batch_key = None  # every engine is served alone
@@ -126,32 +126,6 @@ class ParticleEngine:
         times = np.arange(max(1, self.time - self.lag), self.time)
         uids = self.chains.recent_uid[chain]
         return times[uids[times % recent] != uids[(times - 1) % recent]]
-
-    def _described(self, above: int, up_to: int) -> list[tuple[int, float, int, int]]:
-        path = self._path()
-        wanted = np.flatnonzero((path > above) & (path <= up_to))
-        if not len(wanted):
-            return []
-        probability = self.change_probability()
-        first = self.time - len(probability)
-        return [(int(path[i]), *describe_change(probability, first, path, i)) for i in wanted]
-
-    def _settle(self) -> list[list[float]]:
-        """Freeze the change points that are about to leave the lag."""
-        horizon = self.time - 1 - (self.lag - self.lag // 4)
-        found = self._described(int(self.considered[0]), horizon)
-        if found:
-            self.considered[0] = max(found[-1][0], found[-1][3])  # if its index still moves, it is the same change
-        return [list(row) for row in found if row[1] >= LEAST_PROBABILITY]
-
-    def open_change_points(self) -> list[ChangePoint]:
-        """Return the change points of the heaviest chain that are not settled yet."""
-        found = self._described(int(self.considered[0]), self.time)
-        return [
-            ChangePoint(index, float(total), int(low), int(high))
-            for index, total, low, high in found
-            if total >= LEAST_PROBABILITY
-        ]
 
     # The state and the future
 

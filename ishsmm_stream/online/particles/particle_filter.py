@@ -29,7 +29,7 @@ from ishsmm_stream.online.particles.beliefs import gather, heaviest
 from ishsmm_stream.online.particles.births import can_retire, give_birth
 from ishsmm_stream.online.particles.chains import CURSOR, EMPTY, LOG_EVIDENCE, TIME, Chains, Plan
 from ishsmm_stream.online.particles.names import AGREE_EVERY, agree
-from ishsmm_stream.online.particles.resampling import resample
+from ishsmm_stream.online.particles.resampling import choose_slots, resample
 from ishsmm_stream.online.particles.transitions import fill_log_row
 
 _STAY = -1
@@ -153,23 +153,6 @@ def _list_continuations(emission, duration, rules, chains, scratch, y, row, t):
 
 
 @kernel
-def _choose_slots(parent, chosen, taken, slot, is_continued):
-    """A slot for every chosen continuation: its parent's for the first of each parent, a free one for the others."""
-    is_continued[:] = False
-    for n in range(taken):
-        i = parent[chosen[n]]
-        slot[n] = -1 if is_continued[i] else i
-        is_continued[i] = True
-    free = 0
-    for n in range(taken):
-        if slot[n] < 0:
-            while is_continued[free]:
-                free += 1
-            slot[n] = free
-            free += 1
-
-
-@kernel
 def _copy_chain(chains, to, source):
     """All of a chain but its weight."""
     count = chains.count[source]
@@ -201,7 +184,7 @@ def _replace_chains(duration, rules, chains, scratch, continuations, t):
     size = chains.log_weight.shape[0]
     counter_random.key(scratch.stream, chains.seed, t, 0, counter_random.RESAMPLING)
     taken = resample(scratch.stream, scratch.weight, continuations, size, scratch.order, scratch.chosen, scratch.kept)
-    _choose_slots(scratch.parent, scratch.chosen, taken, scratch.slot, scratch.is_continued)
+    choose_slots(scratch.parent, scratch.chosen, taken, scratch.slot, scratch.is_continued)
     total = 0.0
     for n in range(taken):
         total += scratch.kept[n]

@@ -78,3 +78,20 @@ def resample(stream, weights, count, keep, order, chosen, kept):
             taken += 1
             target += c
     return taken
+
+
+@kernel
+def choose_slots(parent, chosen, taken, slot, is_continued):
+    """A slot for every chosen continuation: its parent's for the first of each parent, a free one for the others."""
+    is_continued[:] = False
+    for n in range(taken):
+        i = parent[chosen[n]]
+        slot[n] = -1 if is_continued[i] else i
+        is_continued[i] = True
+    free = 0
+    for n in range(taken):
+        if slot[n] < 0:
+            while is_continued[free]:
+                free += 1
+            slot[n] = free
+            free += 1

@@ -38,16 +38,6 @@ def gather(numbers, weight, found, masses):
 
 
 @kernel
-def heaviest(found, masses, count):
-    """(number, weight) of the largest weight, the smaller number if two are equal."""
-    best = 0
-    for i in range(1, count):
-        if masses[i] > masses[best]:
-            best = i
-    return found[best], masses[best]
-
-
-@kernel
 def heaviest_chain(chains, uid):
     """Return the heaviest chain that is in the state ``uid``; -1 if there is none."""
     best = -1

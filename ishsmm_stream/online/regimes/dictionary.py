@@ -10,6 +10,7 @@ import math
 
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online.particles import counter_random
+from ishsmm_stream.online.particles.names import free_uid
 from ishsmm_stream.online.regimes import chains as arrays
 from ishsmm_stream.online.regimes import dwells, states
 from ishsmm_stream.online.regimes.chains import (
@@ -254,7 +255,7 @@ def split_current(chains, i, t, limit, rest, work):
     start, k = chains.run_start[i], chains.count[i]
     chains.count[i] = k + 1
     old = chains.uid[i, s]
-    name = free_name(chains, i, start)
+    name = free_uid(chains.uid[i], chains.count[i], -1, start)
     chains.uid[i, k] = name
     for n in range(SUMS):
         chains.sums[i, k, n] = work[n]
@@ -300,19 +301,6 @@ def _state_before(chains, i, start):
         if chains.uid[i, k] == uid:
             return k
     return -1
-
-
-@kernel
-def free_name(chains, i, wanted):
-    """Return ``wanted``, or the next number that no state of the chain has."""
-    k = 0
-    while k < chains.count[i]:
-        if chains.uid[i, k] == wanted:
-            wanted += 1
-            k = 0
-        else:
-            k += 1
-    return wanted
 
 
 # Retire

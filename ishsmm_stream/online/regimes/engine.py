@@ -11,9 +11,10 @@ import numpy as np
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online import alarms, episodes, intake, lattice, rarity
 from ishsmm_stream.online.alarms import AlarmPolicy, AlarmState
-from ishsmm_stream.online.change_points import LEAST_PROBABILITY, describe_change
+from ishsmm_stream.online.change_points import PathSettling
 from ishsmm_stream.online.engine import BatchResult, StartPosterior
 from ishsmm_stream.online.intake import Batch
+from ishsmm_stream.online.particles.beliefs import heaviest
 from ishsmm_stream.online.regimes import beliefs, dwells, filter, news, saved, states
 from ishsmm_stream.online.regimes.chains import (
     DISCARDED,
@@ -80,7 +81,7 @@ def _extend(
         if not math.isnan(chains.amounts[LAST]):
             uids = chains.recent_uid[:, t % chains.recent_uid.shape[1]]
             count = beliefs.gather(uids, chains.weight, scratch.found, scratch.masses)
-            uid, _ = beliefs.heaviest(scratch.found, scratch.masses, count)
+            uid, mass = heaviest(scratch.found, scratch.masses, count)
             count = beliefs.gather(chains.run_start, chains.weight, scratch.found, scratch.masses)
             written = alarms.apply_policy(
                 policy, alarm_state, t, scratch.found, scratch.masses, None, None, None, count, uid, events, written
@@ -89,7 +90,7 @@ def _extend(
             jump = news.jump(chains, watch, uid) if change >= 0 else math.nan
             period = episodes.note_changes(tracker, jump, events, before, written)
             written = news.follow(
-                chains, watch, policy, tracker, rows, row, t, limits.max_states, scratch.found, scratch.masses, change,
+                chains, watch, policy, tracker, rows, row, t, limits.max_states, uid, mass, change,
                 index, period, events, written,
             )  # fmt: skip
         else:
@@ -98,7 +99,7 @@ def _extend(
     return row, written
 
 
-class RegimesEngine:
+class RegimesEngine(PathSettling):
     """Weighted chains over a dictionary of states, and what they say together."""
 
     batch_key = None  # every engine is served alone
@@ -204,38 +205,12 @@ class RegimesEngine:
         uids = self.chains.recent_uid[int(np.argmax(self.chains.weight))]
         return times[uids[times % recent] != uids[(times - 1) % recent]]
 
-    def _described(self, above: int, up_to: int) -> list[tuple[int, float, int, int]]:
-        path = self._path()
-        wanted = np.flatnonzero((path > above) & (path <= up_to))
-        if not len(wanted):
-            return []
-        probability = self.change_probability()
-        first = self.time - len(probability)
-        return [(int(path[i]), *describe_change(probability, first, path, i)) for i in wanted]
-
-    def _settle(self) -> list[list[float]]:
-        """Freeze the change points that are about to leave the lag."""
-        horizon = self.time - 1 - (self.lag - self.lag // 4)
-        found = self._described(int(self.considered[0]), horizon)
-        if found:
-            self.considered[0] = max(found[-1][0], found[-1][3])  # if its index still moves, it is the same change
-        return [list(row) for row in found if row[1] >= LEAST_PROBABILITY]
-
-    def open_change_points(self) -> list[ChangePoint]:
-        """Return the change points of the heaviest chain that are not settled yet."""
-        found = self._described(int(self.considered[0]), self.time)
-        return [
-            ChangePoint(index, float(total), int(low), int(high))
-            for index, total, low, high in found
-            if total >= LEAST_PROBABILITY
-        ]
-
     # States
 
     def _current(self) -> tuple[int, float, int]:
         """Return (name, probability, heaviest chain) of the current state."""
         found, masses = beliefs.grouped(beliefs.current_uids(self.chains), self.chains.weight)
-        uid, probability = beliefs.heaviest(found, masses, len(found))
+        uid, probability = heaviest(found, masses, len(found))
         return int(uid), float(probability), int(beliefs.heaviest_chain(self.chains, uid))
 
     def state(self, change_points: list[ChangePoint], make_rng: Callable[[], np.random.Generator]) -> StateEstimate:
@@ -246,7 +221,7 @@ class RegimesEngine:
         k = int(self.chains.state[i])
         chosen = np.where(beliefs.current_uids(self.chains) == uid, self.chains.weight, 0.0)
         starts, masses = beliefs.grouped(self.chains.run_start, chosen)
-        since, _ = beliefs.heaviest(starts, masses, len(starts))
+        since, _ = heaviest(starts, masses, len(starts))
         own = self._known(i, k)
         return StateEstimate(
             uid,

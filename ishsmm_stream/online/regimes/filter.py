@@ -18,7 +18,8 @@ import numpy as np
 from ishsmm_stream._jit import kernel
 from ishsmm_stream.online import lattice
 from ishsmm_stream.online.particles import counter_random
-from ishsmm_stream.online.particles.resampling import resample
+from ishsmm_stream.online.particles.names import free_uid
+from ishsmm_stream.online.particles.resampling import choose_slots, resample
 from ishsmm_stream.online.regimes import chains as arrays
 from ishsmm_stream.online.regimes import dictionary, states, transitions
 from ishsmm_stream.online.regimes.chains import (
@@ -155,23 +156,6 @@ def _list_continuations(chains, scratch, y):
 
 
 @kernel
-def _choose_slots(parent, chosen, taken, slot, is_continued):
-    """A slot for every chosen continuation: its parent's for the first of each parent, a free one for the others."""
-    is_continued[:] = False
-    for n in range(taken):
-        i = parent[chosen[n]]
-        slot[n] = -1 if is_continued[i] else i
-        is_continued[i] = True
-    free = 0
-    for n in range(taken):
-        if slot[n] < 0:
-            while is_continued[free]:
-                free += 1
-            slot[n] = free
-            free += 1
-
-
-@kernel
 def _leave(chains, i, t):
     """End the current visit before reading ``t``."""
     s = chains.state[i]
@@ -192,8 +176,7 @@ def _enter(chains, i, k, t, renews):
     A state that has seen one or two readings is the trace of an outlier. It counts as born now, under a new name.
     """
     if renews and chains.life[i, k, READINGS] < LEAST_READINGS:
-        chains.uid[i, k] = -1
-        chains.uid[i, k] = dictionary.free_name(chains, i, t)
+        chains.uid[i, k] = free_uid(chains.uid[i], chains.count[i], k, t)
         chains.life[i, k, FIRST_SEEN] = t
     chains.state[i] = k
     chains.run_start[i] = t
@@ -209,8 +192,7 @@ def _give_birth(chains, i, t, origin, limit):
         dictionary.make_room(chains, i, t)
     k = chains.count[i]
     chains.count[i] = k + 1
-    chains.uid[i, k] = -1
-    chains.uid[i, k] = dictionary.free_name(chains, i, t)
+    chains.uid[i, k] = free_uid(chains.uid[i], k, k, t)
     for n in range(SUMS):
         chains.sums[i, k, n] = 0.0
     chains.origin[i, k] = origin
@@ -264,7 +246,7 @@ def _continue_chains(chains, scratch, continuations, total, y, t, limits):
             weight[n] = 0.0
     counter_random.key(scratch.stream, chains.seed, t, 0, RESAMPLING)
     taken = resample(scratch.stream, weight, continuations, size, scratch.order, scratch.chosen, scratch.kept)
-    _choose_slots(scratch.parent, scratch.chosen, taken, scratch.slot, scratch.is_continued)
+    choose_slots(scratch.parent, scratch.chosen, taken, scratch.slot, scratch.is_continued)
     total = 0.0
     for n in range(taken):
         total += scratch.kept[n]

@@ -159,19 +159,15 @@ def _announce_entry(chains, i, watch, uid, mass, t, is_learning, events, written
 
 
 @kernel
-def follow(
-    chains, watch, policy, tracker, rows, row, t, max_states, found, masses, change, index, period, events, written
-):
+def follow(chains, watch, policy, tracker, rows, row, t, max_states, uid, mass, change, index, period, events, written):
     """Announce entries and spikes after reading ``t``, and raise alarms. Returns how many rows of ``events`` are used.
 
-    ``change``, ``index`` and ``period``: see ``episodes.follow``.
+    ``uid`` and ``mass``: the most probable state. ``change``, ``index`` and ``period``: see ``episodes.follow``.
     """
     ints, floats = watch.ints, watch.floats
     y = rows[row, 0]
     is_learning = tracker.ints[rarity.CLOCK] < LEARNING
     is_quiet = is_learning or policy.threshold > 1.0
-    count = beliefs.gather(chains.recent_uid[:, t % chains.recent_uid.shape[1]], chains.weight, found, masses)
-    uid, mass = beliefs.heaviest(found, masses, count)
     i = beliefs.heaviest_chain(chains, uid)
     news, news_period = 0, 0.0
     if not math.isnan(y):
