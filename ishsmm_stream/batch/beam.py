@@ -482,7 +482,7 @@ def _forward(rng, rules, weights, rows, beam, temperature, paper_slice, start, c
 
 @owning_kernel
 def _draw_last_transition(rng, beam, count):
-    """(state, start) of the last segment under the transition slice, or (-1, -1) where no path has weight.
+    """(state, start, ln P(drawn)) of the last segment under the transition slice; (-1, -1, 0) where no path has weight.
 
     Its weight is entered x P(r >= what was seen of it) x the likelihood since.
     """
@@ -505,17 +505,19 @@ def _draw_last_transition(rng, beam, count):
                     exponents[i] = log_scale[t] + cumulative[k, length] - opening[k, t]
                     top = max(top, exponents[i] + math.log(weight))
     if top == -np.inf:
-        return -1, -1
+        return -1, -1, 0.0
+    total = 0.0
     for i in range(count * span):
         if weights[i] > 0.0:
             weights[i] *= math.exp(exponents[i] - top)
+            total += weights[i]
     chosen = draw_index(rng, weights, count * span)
-    return chosen // span, length - span + chosen % span
+    return chosen // span, length - span + chosen % span, math.log(weights[chosen] / total)
 
 
 @owning_kernel
 def _draw_last_paper(rng, rows, beam, temperature, count):
-    """(state, start, remaining count) of the last segment under the paper's slice, which cuts that count too."""
+    """(state, start, remaining count, ln P(drawn)) of the last segment under the paper's slice."""
     length = beam.slices.shape[0]
     options = 0
     for k in range(count):
@@ -535,25 +537,31 @@ def _draw_last_paper(rng, rows, beam, temperature, count):
                 top = max(top, weights[i])
                 i += 1
     if top == -np.inf:
-        return -1, -1, -1
+        return -1, -1, -1, 0.0
+    total = 0.0
     for i in range(options):
         weights[i] = math.exp(weights[i] - top)
+        total += weights[i]
     chosen = draw_index(rng, weights, options)
+    log_probability = math.log(weights[chosen] / total)
     for k in range(count):
         for t in range(length):
             first = max(length - t - 1, beam.low[k])
             here = max(0, beam.high[k] - first)
             if chosen < here:
-                return k, t, first + chosen
+                return k, t, first + chosen, log_probability
             chosen -= here
-    return -1, -1, -1
+    return -1, -1, -1, 0.0
 
 
 @kernel
 def _draw_previous(rng, rows, beam, temperature, duration, state, start, count, weights):
-    """The state that ends where this segment starts; ``duration`` is F(r) under the paper's slice, else 1. ``weights``
-    is room."""
+    """(state, ln P(drawn)) of the segment that ends where this one starts.
+
+    ``duration`` is F(r) under the paper's slice, else 1. ``weights`` is room.
+    """
     cut = beam.slices[start]
+    total = 0.0
     for m in range(count):
         weights[m] = 0.0
         probability = rows.pi[m + 1, state] * duration
@@ -561,14 +569,19 @@ def _draw_previous(rng, rows, beam, temperature, duration, state, start, count, 
             weights[m] = (
                 beam.ended[m, start] * beam.tempered[m + 1, state] * _rest_power(cut / probability, temperature)
             )
-    return draw_index(rng, weights, count)
+            total += weights[m]
+    chosen = draw_index(rng, weights, count)
+    return chosen, math.log(weights[chosen] / total)
 
 
 @kernel
 def _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count, room, one):
-    """Where the segment of ``state`` that ends just before ``end`` starts. The terms add up to ended[state, end]."""
+    """(start, ln P(drawn)) of the segment of ``state`` that ends just before ``end``; (-1, 0) if none has weight.
+
+    The terms add up to ended[state, end].
+    """
     target = rng.random() * beam.ended[state, end]
-    chosen = -1
+    chosen, probability = -1, 1.0
     for r in range(beam.low[state], min(beam.high[state], end)):
         t = end - r - 1
         if paper_slice:
@@ -580,27 +593,27 @@ def _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count, ro
             change = beam.cumulative[state, end] - beam.opening[state, t]
             weight *= math.exp(change + beam.log_scale[t] - beam.log_scale[end])
             if weight > 0.0:
-                chosen = t
+                chosen, probability = t, weight / beam.ended[state, end]
                 target -= weight
                 if target < 0.0:
                     break
-    return chosen
+    return chosen, math.log(probability)
 
 
 @owning_kernel
 def backward(rng, rows, beam, temperature, paper_slice, count, starts, labels):
     """Draw a trajectory into the back of ``starts`` and ``labels``, which have room for a segment at each observation.
 
-    Returns the number of segments; none: no path had weight. The last segment's remaining count, which the paper's
-    slice draws too, is drawn anew with the duration parameters.
+    Returns the number of segments (none: no path had weight) and ln P(this trajectory | slices, parameters, y). The
+    last segment's remaining count, which the paper's slice draws too, is drawn anew with the duration parameters.
     """
     r = -1
     if paper_slice:
-        state, start, r = _draw_last_paper(rng, rows, beam, temperature, count)
+        state, start, r, log_probability = _draw_last_paper(rng, rows, beam, temperature, count)
     else:
-        state, start = _draw_last_transition(rng, beam, count)
+        state, start, log_probability = _draw_last_transition(rng, beam, count)
     if start < 0:
-        return 0
+        return 0, 0.0
     weights, room, one = np.empty(count), np.empty((2, count)), np.empty(1)
     position = starts.shape[0]
     while True:
@@ -608,13 +621,15 @@ def backward(rng, rows, beam, temperature, paper_slice, count, starts, labels):
         starts[position] = start
         labels[position] = state
         if start == 0:
-            return starts.shape[0] - position
+            return starts.shape[0] - position, log_probability
         end = start
         duration = beam.pmf[state, r] if paper_slice else 1.0
-        state = _draw_previous(rng, rows, beam, temperature, duration, state, end, count, weights)
-        start = _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count, room, one)
+        state, step = _draw_previous(rng, rows, beam, temperature, duration, state, end, count, weights)
+        log_probability += step
+        start, step = _draw_start(rng, rows, beam, temperature, paper_slice, state, end, count, room, one)
+        log_probability += step
         if start < 0:
-            return 0
+            return 0, 0.0
         r = end - start - 1
 
 
@@ -638,11 +653,12 @@ def draw_trajectory(
     """Slices given the trajectory, forward filter from ``time`` on, then a trajectory drawn backward.
 
     The paper's slices are drawn before, by the caller, who must see to tables that cover them. Returns (answer, time,
-    count, segments): after NEEDS_STATES call again with more slots, the time and the count.
+    count, segments, ln P(trajectory)): after NEEDS_STATES call again with more slots, the time and the count.
     """
     if time == 0 and not paper_slice:  # also where slots ran out at time 0: a second draw of the slices is as good
         draw_slices(rng, temperature, False, rows.pi, beam.pmf, starts, labels, -1, beam.slices, beam.log_stay)
     answer, time, count = forward(rng, rules, weights, rows, beam, temperature, paper_slice, time, count, filled)
     if answer == NEEDS_STATES:
-        return answer, time, count, 0
-    return answer, time, count, backward(rng, rows, beam, temperature, paper_slice, count, new_starts, new_labels)
+        return answer, time, count, 0, 0.0
+    found, log_probability = backward(rng, rows, beam, temperature, paper_slice, count, new_starts, new_labels)
+    return answer, time, count, found, log_probability

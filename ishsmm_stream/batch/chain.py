@@ -7,7 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from ishsmm_stream.batch import beam as beams
-from ishsmm_stream.batch import hierarchy, segments, weights
+from ishsmm_stream.batch import hierarchy, moves, segments, starts, weights
+from ishsmm_stream.batch.starts import Trajectory
 from ishsmm_stream.model.durations import Fixed
 from ishsmm_stream.model.durations import family as duration_family
 from ishsmm_stream.model.emissions import family as emission_family
@@ -39,6 +40,7 @@ class Draw(NamedTuple):
     log_joint: float
     emission: Any  # the prior of theta, with the numbers that the states share as they were drawn
     outliers: np.ndarray  # indices of the readings that belong to no state
+    log_mass: float  # see ``Chain.sweep``
 
 
 class Chain:
@@ -61,6 +63,8 @@ class Chain:
         temperature: float = 3.0,
         paper_slice: bool = False,
         max_states: int = 512,
+        moves: int = 2,
+        first: Trajectory | None = None,
     ) -> None:
         self.model = model
         self.emission = model.emission
@@ -71,12 +75,13 @@ class Chain:
         self.paper_slice = paper_slice
         self.rules = weights.make_rules(model, max_states)
         self.max_states = self.rules.allowed.shape[1]
+        self.moves = moves if self.rules.index_free and not isinstance(model.duration, Fixed) else 0
         self.weights = weights.make_weights(model, self.max_states)
         self.rows = weights.make_rows(self.rules)
         self._refresh_indices = is_left_to_right(model.topology)
         self._starts_buffer = np.empty(len(y), dtype=np.int64)
         self._labels_buffer = np.empty(len(y), dtype=np.int64)
-        self._first_trajectory()
+        self._begin_with(first or self._first_guess())
         self._first_weights()
         slots = min(self.max_states, 2 * (self.count + _SPARE_SLOTS))
         self.theta = np.zeros((slots, emission_family.params_size(model.emission)))
@@ -85,10 +90,19 @@ class Chain:
         self._update_hierarchy()
         self._update_parameters()
 
-    def sweep(self) -> None:
-        """Update the trajectory by the beam, then everything above it given the trajectory."""
+    def sweep(self, weigh: bool = False) -> None:
+        """Update the trajectory by the beam, then everything above it given the trajectory.
+
+        With ``weigh``, ``log_mass`` becomes an estimate of ln p(y, the explanations around this one): ``log_joint``
+        less ln P(trajectory | parameters, y). For every trajectory z, ln p(y, z) - ln P(z | y) is ln p(y); given the
+        parameters, the second term knows only the explanations that the chain visits at the moment. It changes by one
+        or two from sweep to sweep where ``log_joint`` changes by ten, so modes can be compared by it.
+        """
         self._update_trajectory()
+        if weigh:
+            self.log_mass = self.log_joint() - self._log_trajectory
         self._update_outliers()
+        self._move_segments()
         self._update_hierarchy()
         self._update_shared()
         self._update_parameters()
@@ -104,6 +118,7 @@ class Chain:
             self.log_joint(),
             self.emission,
             self._outliers().astype(np.int32),
+            self.log_mass,
         )
 
     def log_joint(self) -> float:
@@ -123,22 +138,22 @@ class Chain:
 
     # The first guess
 
-    def _first_trajectory(self) -> None:
-        """Segments guessed from the data where the topology lets the guess stand, one segment elsewhere."""
+    def _first_guess(self) -> Trajectory:
         most = min(_MOST_FIRST_STATES, self.max_states)
         known = self._states_of_the_first_observations(most)
-        guess = segments.allocate(self.rng, self.emission, self.y, known, most)
-        begins = np.ones(len(guess), dtype=np.bool_)
-        if not isinstance(self.model.duration, Fixed):
-            begins[1:] = guess[1:] != guess[:-1]
-        self.starts = np.flatnonzero(begins)
-        self.labels = guess[self.starts]
+        return starts.by_observation(self.rng, self.model, self.y, known, most)
+
+    def _begin_with(self, first: Trajectory) -> None:
+        """Take the guess where the topology lets it stand, one segment elsewhere."""
+        self.starts, self.labels = first
         if self._refresh_indices and len(self.starts) <= _MOST_FIRST_STATES:
             self.labels = np.arange(len(self.starts))  # no state returns
         if not self.rules.allowed[self.labels[:-1] + 1, self.labels[1:]].all():
             self.starts = np.zeros(1, dtype=np.int64)
             self.labels = np.zeros(1, dtype=np.int64)
         self.last_r = 0
+        self._log_trajectory = 0.0
+        self.log_mass = -np.inf
 
     def _states_of_the_first_observations(self, most: int) -> np.ndarray:
         """None for a short series, or where they are more than ``most``.
@@ -171,7 +186,7 @@ class Chain:
         paper_slice = self.paper_slice and self._draw_paper_slices()
         answer, time = beams.NEEDS_STATES, 0
         while answer == beams.NEEDS_STATES:
-            answer, time, self.count, found = beams.draw_trajectory(
+            answer, time, self.count, found, log_probability = beams.draw_trajectory(
                 self.rng, self.rules, self.weights, self.rows, self.beam, self.temperature, paper_slice, time,
                 self.count, self.filled, self.starts, self.labels, self._starts_buffer, self._labels_buffer,
             )  # fmt: skip
@@ -180,6 +195,7 @@ class Chain:
         if found > 0:  # otherwise no path had weight for doubles: the trajectory stays as it is
             self.starts = self._starts_buffer[-found:].copy()
             self.labels = self._labels_buffer[-found:].copy()
+            self._log_trajectory = log_probability
 
     def _update_outliers(self) -> None:
         """Which readings are outliers, one after the other, given the trajectory and theta."""
@@ -187,6 +203,14 @@ class Chain:
             segments.draw_outliers(
                 self.rng, self.emission, self.theta, self.starts, self.labels, self.readings, self._log_odds(), self.y
             )
+
+    def _move_segments(self) -> None:
+        """Moves of whole segments and states, theta, lambda and the rows integrated out."""
+        if self.moves > 0:
+            self.starts, self.labels, self.count = moves.move_segments(
+                self.rng, self.emission, self.model.duration, self.rules, self.weights, self.rows, self.y,
+                self.starts, self.labels, self.count, self.moves,
+            )  # fmt: skip
 
     def _outliers(self) -> np.ndarray:
         return np.flatnonzero(np.isnan(self.y[:, 0]) & ~np.isnan(self.readings[:, 0]))

@@ -11,9 +11,11 @@ from typing import Any
 import numpy as np
 
 from ishsmm_stream import _checks
+from ishsmm_stream.batch.burn_in import burnt_in
 from ishsmm_stream.batch.chain import Chain, Draw
 from ishsmm_stream.batch.exact import ExactPosterior
 from ishsmm_stream.batch.posterior import Posterior
+from ishsmm_stream.batch.starts import Trajectory
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model, recurring
 
@@ -72,15 +74,19 @@ def sample(
     with _reporter(progress, chains * (burn_in + draws)) as report:
 
         def run(seeds: np.random.SeedSequence) -> list[Draw]:
-            chain = Chain(
-                model, data, np.random.default_rng(seeds), temperature=float(temperature),
-                paper_slice=slice == "paper", max_states=max_states,
-            )  # fmt: skip
+            rng = np.random.default_rng(seeds)
+
+            def begin(first: Trajectory | None) -> Chain:
+                return Chain(
+                    model, data, rng, temperature=float(temperature), paper_slice=slice == "paper",
+                    max_states=max_states, first=first,
+                )  # fmt: skip
+
+            chain = burnt_in(begin, model, data, rng, burn_in, report)
             kept: list[Draw] = []
-            for i in range(burn_in + draws):
-                chain.sweep()
-                if i >= burn_in:
-                    kept.append(chain.draw())
+            for _ in range(draws):
+                chain.sweep(weigh=True)
+                kept.append(chain.draw())
                 report(1)
             return kept
 

@@ -7,7 +7,6 @@ import math
 import numpy as np
 
 from ishsmm_stream._jit import kernel, owning_kernel
-from ishsmm_stream._special import draw_index
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 
@@ -173,39 +172,3 @@ def log_dwells(duration, length, starts, labels, count):
         total += durations.log_predictive_pmf(duration, stats[labels[i]], r)
         durations.add(duration, stats[labels[i]], r)
     return total + durations.log_predictive_survival(duration, stats[labels[last]], length - starts[last] - 1)
-
-
-@owning_kernel
-def allocate(rng, emission, y, known, most_states):
-    """A first guess at the states: each observation joins a state with probability proportional to its predictive
-    times the state's size, or opens a new one, as in a Dirichlet process mixture seen once.
-
-    The first observations have the states ``known``, numbered below ``most_states``.
-    """
-    labels = np.zeros(y.shape[0], dtype=np.int64)
-    stats = np.empty((most_states, emissions.stats_size(emission)))
-    sizes = np.zeros(most_states)
-    weights = np.empty(most_states)
-    for k in range(most_states):
-        emissions.clear(emission, stats[k])
-    used = 0
-    for t in range(y.shape[0]):
-        if t < known.shape[0]:
-            chosen = known[t]
-        else:
-            options = min(used + 1, most_states)
-            top = -np.inf
-            for k in range(options):
-                if t > 0 and k != labels[t - 1]:
-                    emissions.begin_segment(emission, stats[k])
-                weights[k] = emissions.log_predictive(emission, stats[k], y, t)
-                top = max(top, weights[k])
-            for k in range(options):
-                size = sizes[k] if k < used else 1.0
-                weights[k] = size * np.exp(weights[k] - top)
-            chosen = draw_index(rng, weights, options)
-        used = max(used, chosen + 1)
-        sizes[chosen] += 1.0
-        emissions.add(emission, stats[chosen], y, t)
-        labels[t] = chosen
-    return labels

@@ -6,6 +6,7 @@ normalised gamma process; what differs is only the table that ``Topology.tables`
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -48,8 +49,12 @@ class Topology:
         if not callable(self.allows):
             raise ValueError(f"allows must be a function of two states (m, k), got {self.allows!r}")
 
+    @functools.lru_cache(maxsize=8)  # noqa: B019 (topologies are few and small)
     def tables(self, capacity: int) -> TopologyTables:
-        """The rule evaluated for ``capacity`` states (a finite space ignores states that it does not have)."""
+        """The rule evaluated for ``capacity`` states (a finite space ignores states that it does not have).
+
+        The arrays are shared: do not change them.
+        """
         size = capacity if self.states is None else self.states
         allowed = np.ones((size + 1, size), dtype=np.bool_)
         reaches_tail = np.full(size + 1, self.states is None)
@@ -59,8 +64,9 @@ class Topology:
             if self.states is None:
                 horizon[m + 1] = m + self.reach + 1
                 reaches_tail[m + 1] = bool(self.allows(m, m + self.reach + 1))
-                beyond = [*allowed[m + 1, m + self.reach + 1 :], self.allows(m, m + self.reach + 2)]
-                if any(bool(member) != reaches_tail[m + 1] for member in beyond):
+                beyond = allowed[m + 1, m + self.reach + 1 :]
+                after = bool(self.allows(m, m + self.reach + 2))
+                if after != reaches_tail[m + 1] or (beyond != reaches_tail[m + 1]).any():
                     raise ValueError(
                         f"reach = {self.reach} is too small for topology {self.name!r}: from state {m}, the states "
                         f"beyond {m + self.reach} are not all in or all out"

@@ -1,0 +1,76 @@
+"""Burn-in as a competition: chains begin from different guesses, and the better ones go on.
+
+Guesses are judged by the posterior mass around them, see ``Chain.sweep``, not by the highest log joint: a single
+segment has no other explanations beside it, while many short segments have very many that are nearly as good. Which
+guess wins depends on the data and the chain's random numbers only. After burn-in the chain is an ordinary one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+
+from ishsmm_stream.batch import starts
+from ishsmm_stream.batch.chain import Chain
+from ishsmm_stream.batch.starts import Trajectory
+from ishsmm_stream.model.presets import Model
+
+# What competes: None is a clustering of single observations, a number the mean dwell of segments that are clustered.
+# Chosen on the paper's ``comparison`` data; see docs/sampler.md.
+_GUESSES = (None, 10.0, 30.0, 100.0, 3.0, 10.0, 30.0, None)
+_SHARE = 0.5  # of burn-in
+_FEWEST_SWEEPS = 3  # of a guess in a round
+_MOST_STATES = 20
+
+MakeChain = Callable[[Trajectory | None], Chain]
+Report = Callable[[int], None]
+
+
+def burnt_in(
+    make_chain: MakeChain, model: Model, y: np.ndarray, rng: np.random.Generator, sweeps: int, report: Report
+) -> Chain:
+    """Return a chain after burn-in: ``sweeps`` of all competitors together."""
+    chain, used = _winner(make_chain, model, y, rng, sweeps, report)
+    for _ in range(sweeps - used):
+        chain.sweep()
+        report(1)
+    return chain
+
+
+def _winner(
+    make_chain: MakeChain, model: Model, y: np.ndarray, rng: np.random.Generator, sweeps: int, report: Report
+) -> tuple[Chain, int]:
+    """Return the best chain and how many sweeps all of them took. In each round half of them drop out."""
+    budget = int(_SHARE * sweeps)
+    count = len(_GUESSES)
+    while count > 1 and budget < _FEWEST_SWEEPS * count * _rounds(count):
+        count //= 2
+    if count == 1 or model.is_renewal:
+        return make_chain(None), 0
+    chains = [make_chain(_guess(guess, model, y, rng)) for guess in _GUESSES[:count]]
+    per_round = budget // _rounds(count)
+    used = 0
+    while len(chains) > 1:
+        each = per_round // len(chains)
+        scores = []
+        for chain in chains:
+            masses = []
+            for i in range(each):
+                chain.sweep(weigh=i >= each // 2)
+                if i >= each // 2:
+                    masses.append(chain.log_mass)
+            scores.append(float(np.mean(masses)))
+        report(each * len(chains))
+        used += each * len(chains)
+        order = np.argsort(scores, kind="stable")[::-1]
+        chains = [chains[i] for i in order[: (len(chains) + 1) // 2]]
+    return chains[0], used
+
+
+def _rounds(count: int) -> int:
+    return max(count - 1, 1).bit_length()
+
+
+def _guess(mean_dwell: float | None, model: Model, y: np.ndarray, rng: np.random.Generator) -> Trajectory | None:
+    return None if mean_dwell is None else starts.by_segment(rng, model, y, mean_dwell, _MOST_STATES)
