@@ -38,13 +38,10 @@ def run(y: np.ndarray, model: hs.Model, seed, burn_in: int, draws: int, before: 
     """Return a chain's draws; with ``first`` it begins there."""
     data, rng = np.asarray(y, dtype=float).reshape(len(y), -1), np.random.default_rng(seed)
 
-    def begin(guess) -> Chain:
-        return Chain(model, data, rng, first=guess, moves=0 if before else MOVES)
-
     if first is None and not before:
-        chain = burnt_in(begin, model, data, rng, burn_in, ignore)
+        chain = burnt_in(model, data, rng, burn_in, {}, ignore)
     else:
-        chain = begin(first)
+        chain = Chain(model, data, rng, first=first, moves=0 if before else MOVES)
         for _ in range(burn_in):
             chain.sweep()
     kept = []
@@ -162,9 +159,7 @@ def of_cost(options: argparse.Namespace) -> None:
     }  # fmt: skip
     for name, (y, model) in cases.items():
         data, rng = np.asarray(y, dtype=float).reshape(len(y), -1), np.random.default_rng(0)
-        chain = burnt_in(
-            lambda first, m=model, d=data, r=rng: Chain(m, d, r, first=first), model, data, rng, 60, ignore
-        )
+        chain = burnt_in(model, data, rng, 60, {}, ignore)
         cost = np.zeros((2, 15))
         for i in range(15):
             for moves in (0, 1):

@@ -4,7 +4,7 @@ from ishsmm_stream import datasets
 from ishsmm_stream._jit import owning_kernel as kernel
 from ishsmm_stream.batch.chain import StateLimitError
 from ishsmm_stream.batch.exact import ExactPosterior, exact_posterior
-from ishsmm_stream.batch.posterior import Posterior, Segmentation
+from ishsmm_stream.batch.posterior import ConvergenceWarning, Posterior, Segmentation
 from ishsmm_stream.batch.sample import fit, sample
 from ishsmm_stream.model import durations, emissions, priors, topology
 from ishsmm_stream.model.generate import Generated, generate
@@ -45,6 +45,7 @@ __all__ = [
     "AlarmPolicy",
     "AnnouncedChange",
     "ChangePoint",
+    "ConvergenceWarning",
     "Episode",
     "Event",
     "ExactPosterior",

@@ -8,6 +8,7 @@ guess wins depends on the data and the chain's random numbers only. After burn-i
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -23,15 +24,17 @@ _SHARE = 0.5  # of burn-in
 _FEWEST_SWEEPS = 3  # of a guess in a round
 _MOST_STATES = 20
 
-MakeChain = Callable[[Trajectory | None], Chain]
 Report = Callable[[int], None]
 
 
 def burnt_in(
-    make_chain: MakeChain, model: Model, y: np.ndarray, rng: np.random.Generator, sweeps: int, report: Report
+    model: Model, y: np.ndarray, rng: np.random.Generator, sweeps: int, settings: dict[str, Any], report: Report
 ) -> Chain:
-    """Return a chain after burn-in: ``sweeps`` of all competitors together."""
-    chain, used = _winner(make_chain, model, y, rng, sweeps, report)
+    """Return a chain after burn-in: ``sweeps`` of all competitors together.
+
+    ``settings``: those of ``Chain``. With the paper's slice, and where no state returns, nothing competes.
+    """
+    chain, used = _winner(model, y, rng, sweeps, settings, report)
     for _ in range(sweeps - used):
         chain.sweep()
         report(1)
@@ -39,16 +42,16 @@ def burnt_in(
 
 
 def _winner(
-    make_chain: MakeChain, model: Model, y: np.ndarray, rng: np.random.Generator, sweeps: int, report: Report
+    model: Model, y: np.ndarray, rng: np.random.Generator, sweeps: int, settings: dict[str, Any], report: Report
 ) -> tuple[Chain, int]:
     """Return the best chain and how many sweeps all of them took. In each round half of them drop out."""
     budget = int(_SHARE * sweeps)
     count = len(_GUESSES)
     while count > 1 and budget < _FEWEST_SWEEPS * count * _rounds(count):
         count //= 2
-    if count == 1 or model.is_renewal:
-        return make_chain(None), 0
-    chains = [make_chain(_guess(guess, model, y, rng)) for guess in _GUESSES[:count]]
+    if count == 1 or model.is_renewal or settings.get("paper_slice"):
+        return Chain(model, y, rng, **settings), 0
+    chains = [Chain(model, y, rng, **settings, first=_guess(guess, model, y, rng)) for guess in _GUESSES[:count]]
     per_round = budget // _rounds(count)
     used = 0
     while len(chains) > 1:
@@ -73,4 +76,7 @@ def _rounds(count: int) -> int:
 
 
 def _guess(mean_dwell: float | None, model: Model, y: np.ndarray, rng: np.random.Generator) -> Trajectory | None:
-    return None if mean_dwell is None else starts.by_segment(rng, model, y, mean_dwell, _MOST_STATES)
+    if mean_dwell is None:
+        return None
+    seen = starts.without_isolated(y) if model.outliers else y
+    return starts.by_segment(rng, model, seen, mean_dwell, _MOST_STATES)

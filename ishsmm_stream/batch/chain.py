@@ -21,8 +21,6 @@ _MOST_FIRST_STATES = 20
 # A long series starts from what these many sweeps find in these many first observations.
 _FIRST_LENGTH = 500
 _FIRST_SWEEPS = 100
-# A reading is an outlier at first if none of its neighbours is nearer than this many standard deviations of the noise.
-_ISOLATED = 10.0
 
 
 class StateLimitError(RuntimeError):
@@ -69,7 +67,7 @@ class Chain:
         self.model = model
         self.emission = model.emission
         self.readings = y
-        self.y = np.where(_is_isolated(y), np.nan, y) if model.outliers else y
+        self.y = starts.without_isolated(y) if model.outliers else y
         self.rng = rng
         self.temperature = temperature
         self.paper_slice = paper_slice
@@ -106,6 +104,12 @@ class Chain:
         self._update_hierarchy()
         self._update_shared()
         self._update_parameters()
+
+    def see(self, y: np.ndarray) -> np.ndarray:
+        """Go on with other readings; return those that the chain had. Not for models with outliers."""
+        before, self.y, self.readings = self.y, y, y
+        self._update_parameters()
+        return before
 
     def draw(self) -> Draw:
         """The chain's state now."""
@@ -305,18 +309,6 @@ class Chain:
             f"the sampler needed more than max_states = {self.max_states} states; raise max_states, or use a smaller "
             f"temperature or slice='paper', which reach fewer"
         )
-
-
-def _is_isolated(y: np.ndarray) -> np.ndarray:
-    """Which readings are far from the two before them and the two after them.
-
-    As a first guess only: a reading that has a state of its own seldom leaves it, an outlier that fits a state does.
-    """
-    if np.isnan(y).all():
-        return np.zeros(y.shape, dtype=np.bool_)
-    padded = np.pad(y, ((2, 2), (0, 0)), constant_values=np.nan)
-    distances = [np.abs(y - padded[2 + lag : len(y) + 2 + lag]) for lag in (-2, -1, 1, 2)]
-    return np.fmin.reduce(distances) > _ISOLATED * np.sqrt(emission_family.value_scale(y).noises)
 
 
 def _with_rows(array: np.ndarray, rows: int) -> np.ndarray:

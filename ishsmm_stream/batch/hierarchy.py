@@ -45,6 +45,8 @@ from ishsmm_stream.batch.weights import (
     row_log_norm,
 )
 
+_SMALLEST_PRIOR = 1e-200  # of a row's Dirichlet law; below, logarithms are used
+
 # Tables
 
 
@@ -413,7 +415,11 @@ def _log_transitions(rules, weights, counts):
             mass += prior
             if counts[row, k] > 0:
                 customers += counts[row, k]
-                total += log_gamma(prior + counts[row, k]) - log_gamma(prior)
+                total += log_gamma(prior + counts[row, k])
+                if prior > _SMALLEST_PRIOR:
+                    total -= log_gamma(prior)
+                else:  # Gamma(x) = 1 / x, and x may be zero for doubles
+                    total += math.log(row_concentration(weights, row)) + weights.log_g[k] - log_norm
         if customers > 0:
             total += log_gamma(mass) - log_gamma(mass + customers)
     return total

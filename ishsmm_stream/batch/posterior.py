@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import cached_property
 from typing import Any, NamedTuple
 
@@ -13,6 +14,16 @@ from ishsmm_stream.batch.weights import HYPERPARAMETERS
 from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model
+
+HIGHEST_RHAT = 1.1
+_FEWEST_DRAWS = 20  # of a chain, before it is judged
+_NEAR = 3.0  # nats of ln mass between chains that may have found the same
+# How far means of chains may lie apart before it matters: R-hat alone is large, too, for a number that hardly varies.
+_MATERIAL = {"log_joint": 3.0, "log_mass": 1.5, "n_states": 0.5, "n_changes": 1.0}
+
+
+class ConvergenceWarning(UserWarning):
+    """Chains of a sampler disagree: averages over their draws depend on the seed."""
 
 
 class Segmentation(NamedTuple):
@@ -66,6 +77,15 @@ class Posterior:
     def log_joint(self) -> np.ndarray:
         """ln p(y, segments, labels | gamma, hyperparameters) of each draw; without labels where no state returns."""
         return np.array([draw.log_joint for draw in self.draws])
+
+    @cached_property
+    def log_mass(self) -> np.ndarray:
+        """An estimate, for each draw, of ln of the posterior mass of its explanation and those around it, unnormalised.
+
+        ``log_joint`` less ln P(trajectory | parameters, y). It varies by one or two between draws of chains that have
+        found the same; a chain that lies far below another has got stuck.
+        """
+        return np.array([draw.log_mass for draw in self.draws])
 
     def hyperparameter(self, name: str) -> np.ndarray:
         """alpha0, alpha1, c, d or rho of each draw (sticky: alpha1 is alpha1 + kappa), or a number that states share.
@@ -162,7 +182,12 @@ class Posterior:
     def _scalars(self) -> dict[str, np.ndarray]:
         """Scalar quantities that chains can be judged by, (chains, draws) each."""
         shape = (len(self.chains), len(self.chains[0]))
-        scalars = {"log_joint": self.log_joint, "n_states": self.n_states, "n_changes": self.n_changes}
+        scalars = {
+            "log_joint": self.log_joint,
+            "log_mass": self.log_mass,
+            "n_states": self.n_states,
+            "n_changes": self.n_changes,
+        }
         for name in HYPERPARAMETERS:
             if isinstance(getattr(self.model, name), tuple):
                 scalars[name] = self.hyperparameter(name)
@@ -184,6 +209,33 @@ class Posterior:
                 "rhat": rhat(values),
             }
         return result
+
+    def disagreements(self, option: Callable[[str], str] = str) -> list[str]:
+        """Return a sentence if chains disagree on what does not depend on labels, and what to do; else nothing.
+
+        ``option`` is how an option of ``sample`` is written.
+        """
+        if len(self.chains) < 2 or len(self.chains[0]) < _FEWEST_DRAWS:
+            return []
+        scalars = self._scalars()
+        found = {
+            name: rhat(scalars[name])
+            for name, least in _MATERIAL.items()
+            if np.ptp(scalars[name].mean(axis=1)) > least and rhat(scalars[name]) > HIGHEST_RHAT
+        }
+        if not found:
+            return []
+        worst = max(found, key=lambda name: found[name])
+        masses = scalars["log_mass"].mean(axis=1)
+        behind = np.flatnonzero(masses < masses.max() - _NEAR)
+        stuck = ""
+        if len(behind):
+            chains = f"chain {behind[0] + 1} lies" if len(behind) == 1 else f"{len(behind)} chains lie"
+            stuck = f" ({chains} up to {np.ptp(masses):.0f} nats behind the best in log_mass)"
+        return [
+            f"the chains disagree: R-hat of {worst} is {found[worst]:.2f}{stuck}; raise {option('burn_in')} and "
+            f"{option('draws')}, or set {option('rungs')} to 4. The best explanation of all chains is in map"
+        ]
 
     def to_dataframe(self) -> Any:
         """A pandas DataFrame, one row a draw."""

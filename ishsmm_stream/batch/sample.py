@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import warnings
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,8 +15,8 @@ from ishsmm_stream import _checks
 from ishsmm_stream.batch.burn_in import burnt_in
 from ishsmm_stream.batch.chain import Chain, Draw
 from ishsmm_stream.batch.exact import ExactPosterior
-from ishsmm_stream.batch.posterior import Posterior
-from ishsmm_stream.batch.starts import Trajectory
+from ishsmm_stream.batch.posterior import ConvergenceWarning, Posterior
+from ishsmm_stream.batch.tempering import Ladder, thinned
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model, recurring
 
@@ -28,13 +29,14 @@ def sample(
     *,
     draws: int = 1000,
     burn_in: int = 100,
-    chains: int = 2,
+    chains: int = 4,
     seed: int = 0,
     temperature: float = 3.0,
     slice: str | None = None,
     method: str = "auto",
     progress: bool | DrawsDone = False,
     max_states: int = 512,
+    rungs: int = 1,
 ) -> Posterior:
     """Draw from the posterior of ``model`` given ``y`` (length, or length x channels; NaN = missing).
 
@@ -45,6 +47,11 @@ def sample(
     ``temperature``: K of the slices' Beta(1/K, K); more reaches farther in a sweep at more work.
     ``progress``: True for a bar on the terminal, or a function called with (done, total).
     ``max_states``: a limit that raises StateLimitError when it is met; it never cuts silently.
+    ``rungs``: above 1, parallel tempering: with each chain go ``rungs - 1`` others, each of which sees 40 readings
+    fewer, and neighbours exchange their explanations. It costs ``rungs`` times as much.
+
+    The first half of burn-in is a competition of eight guesses per chain (fewer if ``burn_in`` is below 126); the
+    paper's slice begins from one guess. If chains disagree all the same, ``sample`` warns (``ConvergenceWarning``).
 
     The result depends on the data, the model and ``seed`` only, not on the number of threads.
     """
@@ -55,6 +62,7 @@ def sample(
     _checks.whole("chains", chains, at_least=1)
     _checks.whole("seed", seed, at_least=0)
     _checks.whole("max_states", max_states, at_least=1)
+    _checks.whole("rungs", rungs, at_least=1)
     _checks.positive("temperature", temperature)
     _checks.one_of("method", method, ("auto", "beam"))
     if slice is None:
@@ -71,18 +79,26 @@ def sample(
             f"{type(model.emission).__name__} with a trend inside segments can only be used where no state returns and "
             f"method='auto' (ilr), got model {model.name!r} with method {method!r}"
         )
+    if rungs > 1 and model.outliers:
+        raise ValueError(
+            f"rungs > 1 is for models without outliers, got model {model.name!r}; use rungs=1, more chains"
+        )
+    settings = {"temperature": float(temperature), "paper_slice": slice == "paper", "max_states": max_states}
     with _reporter(progress, chains * (burn_in + draws)) as report:
 
         def run(seeds: np.random.SeedSequence) -> list[Draw]:
             rng = np.random.default_rng(seeds)
-
-            def begin(first: Trajectory | None) -> Chain:
-                return Chain(
-                    model, data, rng, temperature=float(temperature), paper_slice=slice == "paper",
-                    max_states=max_states, first=first,
-                )  # fmt: skip
-
-            chain = burnt_in(begin, model, data, rng, burn_in, report)
+            chain: Chain | Ladder
+            if rungs == 1:
+                chain = burnt_in(model, data, rng, burn_in, settings, report)
+            else:
+                seen = thinned(data, rungs, rng)
+                alone = burn_in // 2
+                chain = Ladder([burnt_in(model, y, rng, alone, settings, _ignore) for y in seen], rng)
+                report(alone)
+                for _ in range(burn_in - alone):
+                    chain.sweep()
+                    report(1)
             kept: list[Draw] = []
             for _ in range(draws):
                 chain.sweep(weigh=True)
@@ -92,7 +108,10 @@ def sample(
 
         with ThreadPoolExecutor(min(chains, os.cpu_count() or 1)) as pool:
             results = list(pool.map(run, np.random.SeedSequence(seed).spawn(chains)))
-    return Posterior(model, data, results)
+    posterior = Posterior(model, data, results)
+    for warning in posterior.disagreements():
+        warnings.warn(warning, ConvergenceWarning, stacklevel=2)
+    return posterior
 
 
 def fit(model: str, y: Any, **settings: Any) -> Posterior:
@@ -103,6 +122,10 @@ def fit(model: str, y: Any, **settings: Any) -> Posterior:
     """
     _checks.one_of("model", model, ("recurring",))
     return sample(y, recurring(y), **settings)
+
+
+def _ignore(steps: int) -> None:
+    """Report nothing."""
 
 
 class _reporter:

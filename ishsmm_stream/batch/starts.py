@@ -22,6 +22,8 @@ from ishsmm_stream.model.presets import Model
 
 # A series is segmented in blocks of this length, since the work grows with the square.
 _BLOCK = 500
+# A reading is an outlier at first if none of its neighbours is nearer than this many standard deviations of the noise.
+_ISOLATED = 10.0
 
 
 class Trajectory(NamedTuple):
@@ -66,6 +68,19 @@ def by_segment(rng: np.random.Generator, model: Model, y: np.ndarray, mean_dwell
     order = rng.permutation(len(starts))
     labels = _cluster_segments(rng, model.emission, model.duration, y, starts, order, most)
     return from_labels(np.repeat(labels, np.diff(starts, append=len(y))), model)
+
+
+def without_isolated(y: np.ndarray) -> np.ndarray:
+    """Return the series without the readings that are far from the two before them and the two after them.
+
+    As a first guess only: a reading that has a state of its own seldom leaves it, an outlier that fits a state does.
+    """
+    if np.isnan(y).all():
+        return y.copy()
+    padded = np.pad(y, ((2, 2), (0, 0)), constant_values=np.nan)
+    distances = [np.abs(y - padded[2 + lag : len(y) + 2 + lag]) for lag in (-2, -1, 1, 2)]
+    is_isolated = np.fmin.reduce(distances) > _ISOLATED * np.sqrt(emissions.value_scale(y).noises)
+    return np.where(is_isolated, np.nan, y)
 
 
 @owning_kernel

@@ -56,7 +56,7 @@ def make_result(fit: Fit, settings: dict[str, Any]) -> dict[str, Any]:
             "log_joint": best.log_joint,
         },
         "diagnostics": summary,
-        "warnings": _warnings(summary),
+        "warnings": _warnings(posterior, summary),
         "log_evidence": None if exact is None else exact.log_evidence,
     }
 
@@ -97,12 +97,12 @@ def _interval(values: np.ndarray) -> dict[str, float]:
     return {"mean": float(known.mean()), "low": float(low), "high": float(high)}
 
 
-def _warnings(summary: dict[str, dict[str, float]]) -> list[str]:
+def _warnings(posterior: Posterior, summary: dict[str, dict[str, float]]) -> list[str]:
     """What speaks against trusting the draws. NaN, from a handful of draws, speaks too."""
-    found = []
+    found = posterior.disagreements(lambda name: "--" + name.replace("_", "-"))
     worst = max(summary, key=lambda name: _or_infinity(summary[name]["rhat"]))
     rhat = summary[worst]["rhat"]
-    if not rhat <= HIGHEST_RHAT:
+    if not found and not rhat <= HIGHEST_RHAT:
         found.append(f"the chains disagree: R-hat of {worst} is {rhat:.2f}; raise --burn-in and --draws")
     fewest = min(summary, key=lambda name: summary[name]["ess"])
     ess = summary[fewest]["ess"]

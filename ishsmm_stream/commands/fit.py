@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import threading
+import warnings
 from concurrent.futures import ThreadPoolExecutor
 from typing import TYPE_CHECKING, Any
 
@@ -46,7 +47,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     sampler = parser.add_argument_group("sampler")
     sampler.add_argument("--draws", type=int, default=1000, help="draws kept of each chain (default: 1000)")
     sampler.add_argument("--burn-in", type=int, default=100, help="sweeps before them (default: 100)")
-    sampler.add_argument("--chains", type=int, default=2, help="chains (default: 2)")
+    sampler.add_argument("--chains", type=int, default=4, help="chains (default: 4)")
     sampler.add_argument("--seed", type=int, default=0, help="seed of the random numbers (default: 0)")
     sampler.add_argument("--temperature", type=float, default=3.0, help="reach of the slices (default: 3)")
     sampler.add_argument("--slice", metavar="NAME", help=f"{' or '.join(SLICES)} (default: by model)")
@@ -54,6 +55,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--method", default="auto", metavar="NAME", help="auto: exact draws for ilr; beam: the sampler (default: auto)"
     )
     sampler.add_argument("--max-states", type=int, default=512, help="stop where more are needed (default: 512)")
+    sampler.add_argument(
+        "--rungs", type=int, default=1,
+        help="with each chain go this many less one that see fewer readings, for chains that disagree (default: 1)",
+    )  # fmt: skip
     output = parser.add_argument_group("output")
     output.add_argument("--out", metavar="FILE.json", help="write everything to this file")
     output.add_argument("--plot", metavar="FILE.png", help="write a picture to this file")
@@ -102,13 +107,13 @@ def run(arguments: argparse.Namespace) -> int:
     return 0
 
 
-_SAMPLER_SETTINGS = ("draws", "burn_in", "chains", "seed", "temperature", "slice", "method", "max_states")
+_SAMPLER_SETTINGS = ("draws", "burn_in", "chains", "seed", "temperature", "slice", "method", "max_states", "rungs")
 
 
 def _check_sampler(arguments: argparse.Namespace) -> None:
     from ishsmm_stream import _checks
 
-    for name, at_least in (("draws", 1), ("burn_in", 0), ("chains", 1), ("seed", 0), ("max_states", 1)):
+    for name, at_least in (("draws", 1), ("burn_in", 0), ("chains", 1), ("seed", 0), ("max_states", 1), ("rungs", 1)):
         _checks.whole(f"--{name.replace('_', '-')}", getattr(arguments, name), at_least)
     _checks.positive("--temperature", arguments.temperature)
     _checks.one_of("--method", arguments.method, METHODS)
@@ -145,11 +150,13 @@ def _sample(series: _read.Series, model: Model, arguments: argparse.Namespace, b
             raise KeyboardInterrupt
         bar.reach(done, total)
 
+    warnings.simplefilter("ignore", hs.ConvergenceWarning)  # the report has it
+
     def work() -> Any:
         return hs.sample(
             series.values, model, draws=arguments.draws, burn_in=arguments.burn_in, chains=arguments.chains,
             seed=arguments.seed, temperature=arguments.temperature, slice=arguments.slice, method=arguments.method,
-            progress=report, max_states=arguments.max_states,
+            progress=report, max_states=arguments.max_states, rungs=arguments.rungs,
         )  # fmt: skip
 
     bar.step("sampling", total=arguments.chains * (arguments.burn_in + arguments.draws))

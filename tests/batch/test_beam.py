@@ -98,8 +98,12 @@ def test_trajectories_are_drawn_with_the_weight_of_their_path(name, temperature,
     draws = 20_000
     seen: dict = {}
     for _ in range(draws):
-        found = beams.backward(rng, chain.rows, chain.beam, temperature, paper_slice, count, starts, labels)
+        found, log_probability = beams.backward(
+            rng, chain.rows, chain.beam, temperature, paper_slice, count, starts, labels
+        )
         key = tuple(starts[-found:].tolist()), tuple(labels[-found:].tolist())
+        if key not in seen and not paper_slice:  # the paper's slice draws the last remaining count, too
+            assert log_probability == pytest.approx(np.log(expected[key] / sum(expected.values())), abs=1e-8)
         seen[key] = seen.get(key, 0) + 1
     total = sum(expected.values())
     assert sum(n for key, n in seen.items() if expected[key] == 0.0) == 0

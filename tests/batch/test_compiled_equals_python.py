@@ -27,7 +27,7 @@ y[5] = np.nan
 models["recurring"] = (hs.recurring(y), {})
 result = {}
 for name, (model, settings) in models.items():
-    drawn = hs.sample(y, model, draws=6, burn_in=2, chains=1, seed=4, **settings)
+    drawn = hs.sample(y, model, draws=6, burn_in=14, chains=1, seed=4, **settings)
     result[name] = {
         "log_joint": [value.hex() for value in drawn.log_joint.tolist()],
         "theta": [value.hex() for draw in drawn.draws for value in draw.theta.ravel().tolist()],
