@@ -55,10 +55,6 @@ def ignore(_: int) -> None:
     """Take a report of progress."""
 
 
-def states_of(draw: Draw, length: int) -> np.ndarray:
-    return np.repeat(draw.labels, np.diff(draw.starts, append=length))
-
-
 def of_comparison(options: argparse.Namespace) -> None:
     sets, chains, others = (1, 2, 2) if options.quick else (3, 4, 45)
     near, heavy, agreement = [], [], []
@@ -80,7 +76,7 @@ def of_comparison(options: argparse.Namespace) -> None:
                     near += (joints[:chains] > joints.max() - NEAR).tolist()
                     heavy += (masses[:chains] > masses.max() - NEAR).tolist()
                     scores = [
-                        adjusted_mutual_information(states_of(draw, len(series.y)), series.states)
+                        adjusted_mutual_information(draw.states(len(series.y)), series.states)
                         for draws in found[:chains]
                         for draw in draws[::10]
                     ]
@@ -134,7 +130,7 @@ def of_long(options: argparse.Namespace) -> None:
             found = list(pool.map(one, range(4)))
             joints = np.array([[draw.log_joint for draw in draws] for draws in found])
             masses = np.array([[draw.log_mass for draw in draws] for draws in found])
-            scores = [adjusted_mutual_information(states_of(draws[-1], 5_000), series.states) for draws in found]
+            scores = [adjusted_mutual_information(draws[-1].states(5_000), series.states) for draws in found]
             agree.append(rhat(joints) < 1.05)
             equal.append(np.ptp(masses.mean(axis=1)) < NEAR)
             print(

@@ -63,8 +63,8 @@ def _winner(
                 chain.sweep(weigh=i >= each // 2)
                 if i >= each // 2:
                     masses.append(chain.log_mass)
+                report(1)
             scores.append(float(np.mean(masses)))
-        report(each * len(chains))
         used += each * len(chains)
         order = np.argsort(scores, kind="stable")[::-1]
         chains = [chains[i] for i in order[: (len(chains) + 1) // 2]]

@@ -40,6 +40,10 @@ class Draw(NamedTuple):
     outliers: np.ndarray  # indices of the readings that belong to no state
     log_mass: float  # see ``Chain.sweep``
 
+    def states(self, length: int) -> np.ndarray:
+        """Return the state of each of the ``length`` observations."""
+        return np.repeat(self.labels, np.diff(self.starts, append=length))
+
 
 class Chain:
     """A chain over trajectories and everything above them; ``sweep`` is one round of all blocks.

@@ -129,11 +129,11 @@ class Posterior:
         from scipy.optimize import linear_sum_assignment
 
         size = len(self.reference.theta)
-        reference = _per_observation(self.reference, len(self.y))
+        reference = self.reference.states(len(self.y))
         result = []
         for draw in self.draws:
             overlap = np.zeros((len(draw.theta), size))
-            np.add.at(overlap, (_per_observation(draw, len(self.y)), reference), 1.0)
+            np.add.at(overlap, (draw.states(len(self.y)), reference), 1.0)
             new = np.full(len(draw.theta), -1)
             ours, theirs = linear_sum_assignment(-overlap)
             new[ours] = np.where(overlap[ours, theirs] > 0.0, theirs, -1)
@@ -145,9 +145,7 @@ class Posterior:
     @cached_property
     def states(self) -> np.ndarray:
         """(draws, T): the state of each observation, numbered consistently with ``map``."""
-        rows = [
-            new[_per_observation(draw, len(self.y))] for draw, new in zip(self.draws, self._relabelled, strict=True)
-        ]
+        rows = [new[draw.states(len(self.y))] for draw, new in zip(self.draws, self._relabelled, strict=True)]
         return np.array(rows, dtype=np.int32)
 
     def state_parameters(self) -> tuple[dict[str, np.ndarray], ...]:
@@ -175,7 +173,7 @@ class Posterior:
         names = self._parameter_names()
         parameters = tuple(dict(zip(names, self._numbers(draw, k), strict=True)) for k in range(len(draw.theta)))
         points = tuple(int(t) for t in _change_points(draw))
-        return Segmentation(points, _per_observation(draw, len(self.y)), parameters, draw.log_joint)
+        return Segmentation(points, draw.states(len(self.y)), parameters, draw.log_joint)
 
     # Reports
 
@@ -261,11 +259,6 @@ class Posterior:
         shape = next(iter(scalars.values())).shape
         posterior = {**scalars, "states": self.states.reshape(*shape, len(self.y))}
         return arviz.from_dict(posterior=posterior, observed_data={"y": self.y})
-
-
-def _per_observation(draw: Draw, length: int) -> np.ndarray:
-    """The state of each observation."""
-    return np.repeat(draw.labels, np.diff(draw.starts, append=length))
 
 
 def _change_points(draw: Draw) -> np.ndarray:

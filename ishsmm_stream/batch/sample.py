@@ -94,8 +94,10 @@ def sample(
             else:
                 seen = thinned(data, rungs, rng)
                 alone = burn_in // 2
-                chain = Ladder([burnt_in(model, y, rng, alone, settings, _ignore) for y in seen], rng)
-                report(alone)
+                # the others' sweeps do not count, but an interrupt must get through
+                reports = [report] + [lambda _: report(0)] * (rungs - 1)
+                found = [burnt_in(model, y, rng, alone, settings, tell) for y, tell in zip(seen, reports, strict=True)]
+                chain = Ladder(found, rng)
                 for _ in range(burn_in - alone):
                     chain.sweep()
                     report(1)
@@ -122,10 +124,6 @@ def fit(model: str, y: Any, **settings: Any) -> Posterior:
     """
     _checks.one_of("model", model, ("recurring",))
     return sample(y, recurring(y), **settings)
-
-
-def _ignore(steps: int) -> None:
-    """Report nothing."""
 
 
 class _reporter:
