@@ -30,7 +30,7 @@ from ishsmm_stream.experiments import comparison, hsmm, ied
 from ishsmm_stream.experiments.labels import adjusted_mutual_information
 
 NEAR = 3.0  # nats
-MOVES = 2  # per sweep, as by default
+MOVES = 4  # per sweep, as by default
 MANY_STATES = (-9.0, -6.5, -4.0, -1.0, 1.5, 4.0, 7.0, 10.0)
 
 

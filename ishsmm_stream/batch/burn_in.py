@@ -51,7 +51,9 @@ def _winner(
         count //= 2
     if count == 1 or model.is_renewal or settings.get("paper_slice"):
         return Chain(model, y, rng, **settings), 0
-    chains = [Chain(model, y, rng, **settings, first=_guess(guess, model, y, rng)) for guess in _GUESSES[:count]]
+    most = min(_MOST_STATES, settings.get("max_states", _MOST_STATES), model.topology.states or _MOST_STATES)
+    guesses = [_guess(guess, model, y, rng, most) for guess in _GUESSES[:count]]
+    chains = [Chain(model, y, rng, **settings, first=guess) for guess in guesses]
     per_round = budget // _rounds(count)
     used = 0
     while len(chains) > 1:
@@ -75,8 +77,10 @@ def _rounds(count: int) -> int:
     return max(count - 1, 1).bit_length()
 
 
-def _guess(mean_dwell: float | None, model: Model, y: np.ndarray, rng: np.random.Generator) -> Trajectory | None:
+def _guess(
+    mean_dwell: float | None, model: Model, y: np.ndarray, rng: np.random.Generator, most: int
+) -> Trajectory | None:
     if mean_dwell is None:
         return None
     seen = starts.without_isolated(y) if model.outliers else y
-    return starts.by_segment(rng, model, seen, mean_dwell, _MOST_STATES)
+    return starts.by_segment(rng, model, seen, mean_dwell, most)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -38,7 +39,7 @@ class Draw(NamedTuple):
     log_joint: float
     emission: Any  # the prior of theta, with the numbers that the states share as they were drawn
     outliers: np.ndarray  # indices of the readings that belong to no state
-    log_mass: float  # see ``Chain.sweep``
+    log_mass: float = math.nan  # see ``Chain.sweep``
 
     def states(self, length: int) -> np.ndarray:
         """Return the state of each of the ``length`` observations."""
@@ -65,7 +66,7 @@ class Chain:
         temperature: float = 3.0,
         paper_slice: bool = False,
         max_states: int = 512,
-        moves: int = 2,
+        moves: int = 4,
         first: Trajectory | None = None,
     ) -> None:
         self.model = model
@@ -104,7 +105,6 @@ class Chain:
         if weigh:
             self.log_mass = self.log_joint() - self._log_trajectory
         self._update_outliers()
-        self._move_segments()
         self._update_hierarchy()
         self._update_shared()
         self._update_parameters()
@@ -212,14 +212,6 @@ class Chain:
                 self.rng, self.emission, self.theta, self.starts, self.labels, self.readings, self._log_odds(), self.y
             )
 
-    def _move_segments(self) -> None:
-        """Moves of whole segments and states, theta, lambda and the rows integrated out."""
-        if self.moves > 0:
-            self.starts, self.labels, self.count = moves.move_segments(
-                self.rng, self.emission, self.model.duration, self.rules, self.weights, self.rows, self.y,
-                self.starts, self.labels, self.count, self.moves,
-            )  # fmt: skip
-
     def _outliers(self) -> np.ndarray:
         return np.flatnonzero(np.isnan(self.y[:, 0]) & ~np.isnan(self.readings[:, 0]))
 
@@ -231,10 +223,16 @@ class Chain:
         return np.log(share / (1.0 - share) / (np.pi * width)) - np.log1p(ratios * ratios)
 
     def _update_hierarchy(self) -> None:
-        """Weights, rows and hyperparameters."""
-        self.count = hierarchy.update_hierarchy(
-            self.rng, self.rules, self.weights, self.rows, self.labels, self.count, self._refresh_indices
-        )
+        """Weights, rows and hyperparameters, after moves of whole segments and states."""
+        if self.moves > 0:
+            self.starts, self.labels, self.count = moves.move_and_update(
+                self.rng, self.emission, self.model.duration, self.rules, self.weights, self.rows, self.y,
+                self.starts, self.labels, self.count, self.moves,
+            )  # fmt: skip
+        else:
+            self.count = hierarchy.update_hierarchy(
+                self.rng, self.rules, self.weights, self.rows, self.labels, self.count, self._refresh_indices
+            )
         if self.count < 0:
             raise self._state_limit()
 

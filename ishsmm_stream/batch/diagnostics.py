@@ -16,12 +16,14 @@ def rhat(values: np.ndarray) -> float:
     values = np.asarray(values, dtype=float)
     if values.shape[1] < 4:
         return float("nan")
+    if np.ptp(values) == 0.0:
+        return 1.0
     halves = _split(values)
     length = halves.shape[1]
     within = halves.var(axis=1, ddof=1).mean()
     between = length * halves.mean(axis=1).var(ddof=1)
     if within == 0.0:
-        return 1.0 if between == 0.0 else float("inf")
+        return float("inf")
     return float(np.sqrt((length - 1) / length + between / (length * within)))
 
 
@@ -39,13 +41,13 @@ def effective_sample_size(values: np.ndarray) -> float:
     values = np.asarray(values, dtype=float)
     if values.shape[1] < 4:
         return float("nan")
+    if np.ptp(values) == 0.0:
+        return float(values.size)
     halves = _split(values)
     chains, length = halves.shape
     covariance = np.mean([_autocovariance(chain) for chain in halves], axis=0)
     within = covariance[0] * length / (length - 1.0)
     pooled = covariance[0] + halves.mean(axis=1).var(ddof=1)
-    if pooled == 0.0:
-        return float(values.size)
     correlation = 1.0 - (within - covariance * length / (length - 1.0)) / pooled
     correlation[0] = 1.0
     pairs = correlation[: length // 2 * 2].reshape(-1, 2).sum(axis=1)

@@ -10,7 +10,7 @@ gamma_j / gamma_+, and a move that leaves one without segments gives it back; bo
                      (Dahl's sequentially allocated split and merge, 2005)
     relabel          one segment is given a state, in proportion to the target
     shift            the boundary between two segments moves
-    cut or join      a piece of a segment becomes a segment of another state, or the opposite
+    cut or join      a piece of a segment, inside or at either end, becomes a segment of another state, or the opposite
 """
 
 from __future__ import annotations
@@ -283,126 +283,154 @@ def shift(rng, emission, duration, rules, weights, y, starts, labels, count, cur
 
 # Cut or join
 
-
-@kernel
-def _can_join(labels, i):
-    """Whether segment ``i`` lies between two segments of another state."""
-    return 0 < i < labels.shape[0] - 1 and labels[i - 1] == labels[i + 1] != labels[i]
-
-
-@kernel
-def _count_joins(labels):
-    total = 0
-    for i in range(1, labels.shape[0] - 1):
-        if _can_join(labels, i):
-            total += 1
-    return total
+_INNER, _FRONT, _BACK = 0, 1, 2  # where a piece lies in the segment that it is cut from
+_PLACES = 3
 
 
 @owning_kernel
-def _end_scores(emission, duration, y, starts, labels, outer, inner, piece, start):
-    """ln P(where a piece ends) for a piece of segment ``piece`` that begins at ``start`` and is taken by ``inner``.
-
-    Entry e - start - 1 is that of the end e. It is made of what the two states predict one observation at a time.
-    """
-    last = starts.shape[0] - 1
-    length = y.shape[0]
-    end = segment_end(starts, piece, length)
+def _log_gains(emission, y, starts, labels, outer, inner, first, last):
+    """What ``inner`` predicts better than ``outer`` of the observations ``first`` to ``last - 1``, one by one."""
     stats = np.empty((2, emissions.stats_size(emission)))
-    dwells = np.empty(durations.stats_size(duration))
-    durations.clear(duration, dwells)
     for part in range(2):
         emissions.clear(emission, stats[part])
     for i in range(starts.shape[0]):
-        stop = segment_end(starts, i, length)
         if labels[i] == outer:
-            _add_block(emission, y, starts[i], stop, stats[0])
+            _add_block(emission, y, starts[i], segment_end(starts, i, y.shape[0]), stats[0])
         elif labels[i] == inner:
-            _add_block(emission, y, starts[i], stop, stats[1])
-            if i < last:
-                durations.add(duration, dwells, stop - starts[i] - 1)
-    scores = np.empty(end - 1 - start)
-    total = 0.0
-    norm = -np.inf
-    for t in range(start, end - 1):
-        total += emissions.log_predictive(emission, stats[1], y, t) - emissions.log_predictive(emission, stats[0], y, t)
-        scores[t - start] = total + durations.log_predictive_pmf(duration, dwells, t - start)
-        norm = log_add(norm, scores[t - start])
-    return scores - norm
+            _add_block(emission, y, starts[i], segment_end(starts, i, y.shape[0]), stats[1])
+    gains = np.empty(last - first)
+    for t in range(first, last):
+        gains[t - first] = emissions.log_predictive(emission, stats[1], y, t)
+        gains[t - first] -= emissions.log_predictive(emission, stats[0], y, t)
+    return gains
 
 
 @owning_kernel
-def _with_piece(starts, labels, i, start, end, state):
+def _dwells_of(duration, length, starts, labels, state):
+    """The statistics of a state's complete dwells."""
+    stats = np.empty(durations.stats_size(duration))
+    durations.clear(duration, stats)
+    for i in range(starts.shape[0] - 1):
+        if labels[i] == state:
+            durations.add(duration, stats, starts[i + 1] - starts[i] - 1)
+    return stats
+
+
+@owning_kernel
+def _draw_piece(rng, emission, duration, y, starts, labels, i, place, inner, known_start, known_end):
+    """A piece of segment ``i`` for the state ``inner``: (start, end, ln P(it is drawn)).
+
+    One end is drawn by how much better ``inner`` predicts the piece; the other is that of the segment, or uniform. With
+    ``known_end`` > 0 nothing is drawn: the answer is about that piece.
+    """
+    begin, stop = starts[i], segment_end(starts, i, y.shape[0])
+    dwells = _dwells_of(duration, y.shape[0], starts, labels, inner)
+    start, log_start = begin, 0.0
+    if place == _INNER:
+        span = stop - begin - 2
+        start = known_start if known_end > 0 else begin + 1 + int(rng.random() * span)
+        log_start = -math.log(span)
+    elif place == _BACK:
+        start = begin + 1
+    gains = _log_gains(emission, y, starts, labels, labels[i], inner, start, stop)
+    size = stop - start if place == _BACK else stop - 1 - start
+    scores = np.empty(size)  # by the piece's length - 1
+    total, norm = 0.0, -np.inf
+    for r in range(size):
+        total += gains[gains.shape[0] - 1 - r] if place == _BACK else gains[r]
+        scores[r] = total + durations.log_predictive_pmf(duration, dwells, r)
+        norm = log_add(norm, scores[r])
+    if known_end > 0:
+        chosen = known_end - known_start - 1
+    else:
+        chosen = size - 1
+        left = rng.random()
+        for r in range(size):
+            left -= math.exp(scores[r] - norm)
+            if left < 0.0:
+                chosen = r
+                break
+    if place == _BACK:
+        start = stop - chosen - 1
+    return start, start + chosen + 1, log_start + scores[chosen] - norm
+
+
+@owning_kernel
+def _with_piece(starts, labels, i, place, start, end, state):
     """The trajectory with y[start:end] of segment ``i`` given to ``state``."""
     n = starts.shape[0]
-    new_starts, new_labels = np.empty(n + 2, dtype=np.int64), np.empty(n + 2, dtype=np.int64)
-    new_starts[: i + 1], new_labels[: i + 1] = starts[: i + 1], labels[: i + 1]
-    new_starts[i + 1], new_labels[i + 1] = start, state
-    new_starts[i + 2], new_labels[i + 2] = end, labels[i]
-    new_starts[i + 3 :], new_labels[i + 3 :] = starts[i + 1 :], labels[i + 1 :]
+    more = 2 if place == _INNER else 1
+    new_starts, new_labels = np.empty(n + more, dtype=np.int64), np.empty(n + more, dtype=np.int64)
+    new_starts[:i], new_labels[:i] = starts[:i], labels[:i]
+    new_starts[i + 1 + more :], new_labels[i + 1 + more :] = starts[i + 1 :], labels[i + 1 :]
+    at = i
+    if place != _FRONT:
+        new_starts[at], new_labels[at] = starts[i], labels[i]
+        at += 1
+    new_starts[at], new_labels[at] = start, state
+    if place != _BACK:
+        new_starts[at + 1], new_labels[at + 1] = end, labels[i]
     return new_starts, new_labels
+
+
+@kernel
+def _can_join(labels, i, place):
+    """Whether segment ``i`` can have been cut from its neighbours' state at this place."""
+    if place != _FRONT and not (i > 0 and labels[i - 1] != labels[i]):
+        return False
+    if place != _BACK and not (i + 1 < labels.shape[0] and labels[i + 1] != labels[i]):
+        return False
+    return place != _INNER or labels[i - 1] == labels[i + 1]
 
 
 @owning_kernel
-def _without_piece(starts, labels, i):
-    """The trajectory with segment ``i`` given to the state around it."""
+def _without_piece(starts, labels, i, place):
+    """The trajectory with segment ``i`` given to the state around it, and the index of the segment that has it."""
     n = starts.shape[0]
-    new_starts, new_labels = np.empty(n - 2, dtype=np.int64), np.empty(n - 2, dtype=np.int64)
-    new_starts[:i], new_labels[:i] = starts[:i], labels[:i]
-    new_starts[i:], new_labels[i:] = starts[i + 2 :], labels[i + 2 :]
-    return new_starts, new_labels
+    less = 2 if place == _INNER else 1
+    first = i if place == _FRONT else i - 1
+    new_starts, new_labels = np.empty(n - less, dtype=np.int64), np.empty(n - less, dtype=np.int64)
+    new_starts[: first + 1] = starts[: first + 1]
+    new_labels[:first] = labels[:first]
+    new_labels[first] = labels[i + 1] if place == _FRONT else labels[i - 1]
+    new_starts[first + 1 :], new_labels[first + 1 :] = starts[first + 1 + less :], labels[first + 1 + less :]
+    return new_starts, new_labels, first
 
 
 @owning_kernel
 def cut_or_join(rng, emission, duration, rules, weights, rows, y, starts, labels, count, current):
     """Returns (ln target, states instantiated, starts, labels).
 
-    A cut picks a segment, one of the states in use or one of the tail, where the piece begins, and where it ends.
+    Either way a segment and a place are picked. A cut picks a state in use, or one of the tail, for the piece.
     """
     n = starts.shape[0]
     in_use = count
+    i = int(rng.random() * n)
+    place = int(rng.random() * _PLACES)
+    log_taken = 0.0
     if rng.random() < 0.5:
-        i = int(rng.random() * n)
-        span = segment_end(starts, i, y.shape[0]) - starts[i] - 2  # places where a piece can begin
         state = int(rng.random() * (in_use + 1))
-        if span < 1 or state == labels[i]:
+        least = 3 if place == _INNER else 2
+        if segment_end(starts, i, y.shape[0]) - starts[i] < least or state == labels[i]:
             return current, count, starts, labels
-        start = starts[i] + 1 + int(rng.random() * span)
-        log_taken = 0.0
         if state == in_use:
             state, log_taken, count = _take_state(rng, rules, weights, rows, count)
             if state < 0:
                 return current, count, starts, labels
-        scores = _end_scores(emission, duration, y, starts, labels, labels[i], state, i, start)
-        left = rng.random()
-        at = scores.shape[0] - 1
-        for e in range(scores.shape[0]):
-            left -= math.exp(scores[e])
-            if left < 0.0:
-                at = e
-                break
-        new_starts, new_labels = _with_piece(starts, labels, i, start, start + at + 1, state)
-        log_ratio = -scores[at] - log_taken + math.log(n * (in_use + 1.0) * span / _count_joins(new_labels))
+        start, end, log_q = _draw_piece(rng, emission, duration, y, starts, labels, i, place, state, 0, 0)
+        new_starts, new_labels = _with_piece(starts, labels, i, place, start, end, state)
+        log_ratio = math.log(n * (in_use + 1.0) / new_starts.shape[0]) - log_q - log_taken
     else:
-        joins = _count_joins(labels)
-        if joins == 0:
+        if not _can_join(labels, i, place):
             return current, count, starts, labels
-        left = int(rng.random() * joins)
-        i = 1
-        while left > 0 or not _can_join(labels, i):
-            if _can_join(labels, i):
-                left -= 1
-            i += 1
-        new_starts, new_labels = _without_piece(starts, labels, i)
-        state, outer = labels[i], labels[i - 1]
-        log_taken = 0.0
+        state = labels[i]
+        new_starts, new_labels, j = _without_piece(starts, labels, i, place)
         if _uses(labels, state) == 1:
             log_taken = _log_taken(weights, state)
             in_use -= 1
-        scores = _end_scores(emission, duration, y, new_starts, new_labels, outer, state, i - 1, starts[i])
-        at = starts[i + 1] - starts[i] - 1
-        span = segment_end(new_starts, i - 1, y.shape[0]) - new_starts[i - 1] - 2
-        log_ratio = scores[at] + log_taken - math.log((n - 2) * (in_use + 1.0) * span / joins)
+        end = segment_end(starts, i, y.shape[0])
+        _, _, log_q = _draw_piece(rng, emission, duration, y, new_starts, new_labels, j, place, state, starts[i], end)
+        log_ratio = log_q + log_taken - math.log(new_starts.shape[0] * (in_use + 1.0) / n)
     if not _are_allowed(rules, new_labels):
         return current, count, starts, labels
     after = log_target(emission, duration, rules, weights, y, new_starts, new_labels, count)
@@ -412,8 +440,11 @@ def cut_or_join(rng, emission, duration, rules, weights, rows, y, starts, labels
 
 
 @owning_kernel
-def move_segments(rng, emission, duration, rules, weights, rows, y, starts, labels, count, moves):
-    """Try this many moves, each of a kind drawn at random. Returns (starts, labels, states instantiated)."""
+def move_and_update(rng, emission, duration, rules, weights, rows, y, starts, labels, count, moves):
+    """Try this many moves, each of a kind drawn at random, then update the hierarchy: one call costs less than two.
+
+    Returns (starts, labels, states kept).
+    """
     starts, labels = starts.copy(), labels.copy()
     count = hierarchy.compact(rules, weights, rows, labels, count)
     current = log_target(emission, duration, rules, weights, y, starts, labels, count)
@@ -432,4 +463,4 @@ def move_segments(rng, emission, duration, rules, weights, rows, y, starts, labe
                 rng, emission, duration, rules, weights, rows, y, starts, labels, count, current
             )
         count = hierarchy.compact(rules, weights, rows, labels, count)
-    return starts, labels, count
+    return starts, labels, hierarchy.update_hierarchy(rng, rules, weights, rows, labels, count, False)
