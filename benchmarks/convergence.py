@@ -30,7 +30,6 @@ from ishsmm_stream.experiments import comparison, hsmm, ied
 from ishsmm_stream.experiments.labels import adjusted_mutual_information
 
 NEAR = 3.0  # nats
-MOVES = 4  # per sweep, as by default
 MANY_STATES = (-9.0, -6.5, -4.0, -1.0, 1.5, 4.0, 7.0, 10.0)
 
 
@@ -41,7 +40,7 @@ def run(y: np.ndarray, model: hs.Model, seed, burn_in: int, draws: int, before: 
     if first is None and not before:
         chain = burnt_in(model, data, rng, burn_in, {}, ignore)
     else:
-        chain = Chain(model, data, rng, first=first, moves=0 if before else MOVES)
+        chain = Chain(model, data, rng, first=first, moves=0 if before else None)
         for _ in range(burn_in):
             chain.sweep()
     kept = []
@@ -156,10 +155,10 @@ def of_cost(options: argparse.Namespace) -> None:
     for name, (y, model) in cases.items():
         data, rng = np.asarray(y, dtype=float).reshape(len(y), -1), np.random.default_rng(0)
         chain = burnt_in(model, data, rng, 60, {}, ignore)
-        cost = np.zeros((2, 15))
+        cost, usual = np.zeros((2, 15)), chain.moves
         for i in range(15):
             for moves in (0, 1):
-                chain.moves = moves * MOVES
+                chain.moves = moves * usual
                 begin = time.thread_time()
                 for _ in range(20):
                     chain.sweep()

@@ -19,6 +19,8 @@ from ishsmm_stream.model.topology import is_left_to_right
 # Slots beyond the instantiated states that are filled from the prior before the beam asks for them.
 _SPARE_SLOTS = 3
 _MOST_FIRST_STATES = 20
+# Moves of whole segments and states in a sweep: they shall cost a fifth of it.
+_FEWEST_MOVES, _LENGTH_PER_MOVE = 4, 400
 # A long series starts from what these many sweeps find in these many first observations.
 _FIRST_LENGTH = 500
 _FIRST_SWEEPS = 100
@@ -66,7 +68,7 @@ class Chain:
         temperature: float = 3.0,
         paper_slice: bool = False,
         max_states: int = 512,
-        moves: int = 4,
+        moves: int | None = None,
         first: Trajectory | None = None,
     ) -> None:
         self.model = model
@@ -78,7 +80,9 @@ class Chain:
         self.paper_slice = paper_slice
         self.rules = weights.make_rules(model, max_states)
         self.max_states = self.rules.allowed.shape[1]
-        self.moves = moves if self.rules.index_free and not isinstance(model.duration, Fixed) else 0
+        has_moves = self.rules.index_free and not isinstance(model.duration, Fixed)
+        wanted = max(_FEWEST_MOVES, len(y) // _LENGTH_PER_MOVE) if moves is None else moves
+        self.moves = wanted if has_moves else 0  # per sweep
         self.weights = weights.make_weights(model, self.max_states)
         self.rows = weights.make_rows(self.rules)
         self._refresh_indices = is_left_to_right(model.topology)

