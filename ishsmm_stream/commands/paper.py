@@ -8,6 +8,7 @@ import importlib
 import json
 import os
 import time
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -36,12 +37,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Run the experiments one after the other; each prints its table and writes its files as it ends."""
+    from ishsmm_stream import ConvergenceWarning
+
     names = _checked(arguments.names)
     _terminal.import_plots()
     folder = Path(arguments.out)
     os.makedirs(folder, exist_ok=True)
     _terminal.check_output("--out", str(folder / CLAIMS))
     console = _report.make_console()
+    warnings.simplefilter("ignore", ConvergenceWarning)  # whether chains agree is among the claims
     _terminal.note("kernels are compiled on the first run, which takes a minute or two", arguments.quiet)
     sections = []
     for name in names:

@@ -15,11 +15,9 @@ import numpy as np
 from matplotlib.figure import Figure
 
 import ishsmm_stream as hs
-from ishsmm_stream.batch import starts
-from ishsmm_stream.batch.chain import Chain
 from ishsmm_stream.experiments import hsmm, style
 from ishsmm_stream.experiments.labels import adjusted_mutual_information
-from ishsmm_stream.experiments.outcome import Claim, Outcome, Progress, judged
+from ishsmm_stream.experiments.outcome import Claim, Outcome, Progress, from_the_truth, judged
 
 GAPS = (1.0, 2.0, 3.0, 4.0)
 DWELLS = (5.0, 30.0, 65.0, 90.0, 115.0, 130.0)
@@ -78,7 +76,8 @@ def run(progress: Progress, quick: bool = False) -> Outcome:
             mass = reached if name == "ied" else mass
         if kind != "poisson" or seed > 0:
             return scores, None
-        return scores, _mass_from_the_truth(series, found["ied"]) - mass
+        reference = from_the_truth(series.y, found["ied"], series.states, seed=1, burn_in=500)
+        return scores, float(np.mean([draw.log_mass for draw in reference])) - mass
 
     progress.step("two states", len(jobs))
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
@@ -99,19 +98,6 @@ def _score(series: hsmm.SimulatedSeries, model: hs.Model) -> tuple[float, float]
     chosen = np.linspace(0, len(posterior) - 1, _SCORED).astype(int)
     agreement = [adjusted_mutual_information(posterior.draws[i].states(_LENGTH), series.states) for i in chosen]
     return float(np.mean(agreement)), float(posterior.log_mass.mean())
-
-
-def _mass_from_the_truth(series: hsmm.SimulatedSeries, model: hs.Model) -> float:
-    """Return the mean ln mass of a chain that begins with the true states: what a chain could have found."""
-    chain = Chain(
-        model, series.y[:, np.newaxis], np.random.default_rng(1), first=starts.from_labels(series.states, model)
-    )  # fmt: skip
-    masses = []
-    for i in range(550):
-        chain.sweep(weigh=i >= 500)
-        if i >= 500:
-            masses.append(chain.log_mass)
-    return float(np.mean(masses))
 
 
 def _judge(numbers: dict[str, Any]) -> list[Claim]:

@@ -16,7 +16,7 @@ from scipy import fft, signal
 import ishsmm_stream as hs
 from ishsmm_stream.experiments import live, style
 from ishsmm_stream.experiments.labels import runs
-from ishsmm_stream.experiments.outcome import Claim, Outcome, Progress, judged, listed, sampled, shares
+from ishsmm_stream.experiments.outcome import Claim, Outcome, Progress, from_the_truth, judged, listed, sampled, shares
 
 TEXT = "PARIS MORSE CODE"
 RATE = 8000  # samples a second
@@ -144,6 +144,10 @@ def run(progress: Progress, quick: bool = False) -> Outcome:
             "tells_marks_apart": tells_marks_apart(best.states, levels),
             "log_joint": best.log_joint,
         }
+    progress.step("from the truth")
+    truth = true_states(len(y))
+    ends = [from_the_truth(y, models()["ied"], truth, seed, burn_in, temperature=_TEMPERATURE) for seed in range(4)]
+    numbers["from_the_truth"] = [len(np.unique(draws[-1].labels)) for draws in ends]
     numbers["live"] = live.follow(progress, "live", y, models()["ied"], changes, chains=200)
     batch = {
         "levels": numbers["ied"]["levels"],
@@ -166,6 +170,16 @@ def _key_down(frames: int) -> np.ndarray:
     return np.where((unit >= 0) & (unit < len(key)), key[np.clip(unit, 0, len(key) - 1)], 0)
 
 
+def true_states(frames: int) -> np.ndarray:
+    """Off, dot or dash for each frame."""
+    states = np.zeros(frames, dtype=np.int64)
+    starts, lengths, is_on = runs(_key_down(frames))
+    for start, length, on in zip(starts, lengths, is_on, strict=True):
+        if on:
+            states[start : start + length] = 1 if length < 2.0 * DOT * RATE / _HOP else 2
+    return states
+
+
 def _names_states(found: dict[str, Any]) -> str:
     tones = [state for state in found["by_state"].values() if state["level"] > 0.0]
     dwell = " and ".join(f"{length:.0f}" for length in sorted(float(np.mean(state["dwells"])) for state in tones))
@@ -180,6 +194,9 @@ def _judge(numbers: dict[str, Any]) -> list[Claim]:
         judged("with three states: off, dot, dash",
                f"{len(ied['by_state'])} states, {ied['joined_tones']} tones are of more than one",
                len(ied["by_state"]) == 3 and ied["joined_tones"] == 0),
+        judged("(ours) chains that begin with off, dot and dash keep to these three",
+               f"they end with {', '.join(map(str, numbers['from_the_truth']))} states",
+               set(numbers["from_the_truth"]) == {3}),
         judged(f"(ours) the text can be read: {TEXT}", ied["decoded"], ied["decoded"] == TEXT),
         judged("the HDP-HSMM does the same", _names_states(hsmm), hsmm["tells_marks_apart"]),
         judged("the sticky HDP-HMM finds two states", listed(sticky["n_states"]),

@@ -10,9 +10,11 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from ishsmm_stream import Model, Posterior
+    from ishsmm_stream.batch.chain import Draw
 
 HOLDS = "holds"
 FAILS = "does not hold"
+_FROM_THE_TRUTH = 50  # draws
 
 
 class Claim(NamedTuple):
@@ -50,6 +52,23 @@ def sampled(progress: Progress, what: str, y: Any, model: Model, **options: Any)
 
     progress.step(what)
     return hs.sample(y, model, progress=progress.reach, **options)
+
+
+def from_the_truth(
+    y: np.ndarray, model: Model, states: np.ndarray, seed: int, burn_in: int, **settings: Any
+) -> list[Draw]:
+    """Return 50 draws of a chain that begins with the true states: what chains could have found."""
+    from ishsmm_stream.batch import starts
+    from ishsmm_stream.batch.chain import Chain
+
+    first = starts.from_labels(states, model)
+    chain = Chain(model, y[:, np.newaxis], np.random.default_rng(seed), first=first, **settings)
+    draws = []
+    for i in range(burn_in + _FROM_THE_TRUTH):
+        chain.sweep(weigh=i >= burn_in)
+        if i >= burn_in:
+            draws.append(chain.draw())
+    return draws
 
 
 def plain(value: Any) -> Any:
