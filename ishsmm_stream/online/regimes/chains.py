@@ -62,7 +62,7 @@ class RegimeChains(NamedTuple):
     dwells: np.ndarray  # (N, M, 3) complete visits: their number, sums of their length and of its logarithm
     tables: np.ndarray  # (N, M) how often it was chosen by the law above the rows
     leavings: np.ndarray  # (N, M) transitions out of it,
-    moves: np.ndarray  # (N, M, M) and where they went
+    moves: np.ndarray  # (N, M, M) and where they went, float32: whole numbers up to 16 million
     # The recent past, reading t in column t % R
     recent_uid: np.ndarray  # (N, R)
 
@@ -93,7 +93,7 @@ def make_chains(size: int, lag: int, seed: int, room: int = _FIRST_ROOM) -> Regi
         dwells=np.zeros((size, room, DWELLS)),
         tables=np.zeros((size, room)),
         leavings=np.zeros((size, room)),
-        moves=np.zeros((size, room, room)),
+        moves=np.zeros((size, room, room), dtype=np.float32),
         recent_uid=np.zeros((size, lag + 1), dtype=np.int64),
     )
 

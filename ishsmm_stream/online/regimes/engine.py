@@ -39,7 +39,7 @@ from ishsmm_stream.online.validation import FLOAT, LARGEST_COUNT, WHOLE, Field, 
 CHAINS = 20
 MAX_STATES = 32  # of a chain; the one that is missed least makes room
 _SETTLE_EVERY = 16
-_FIRST_ROOM = 8
+_MORE_ROOM = 4  # states that chains have room for at first, and are given room for when they need it
 
 
 class Emission:
@@ -110,7 +110,7 @@ class RegimesEngine(PathSettling):
         self.lag = lag
         self.settle_every = max(1, min(_SETTLE_EVERY, lag // 4))
         self.limits = Approximations(max_states=MAX_STATES)
-        self.chains = make_chains(chains, lag, seed, _FIRST_ROOM)
+        self.chains = make_chains(chains, lag, seed, _MORE_ROOM)
         self.watch = news.make_watch()
         self.tracker = rarity.make_tracker(1)
         self.considered = np.zeros(1, dtype=np.int64)  # change points up to here have been settled or passed over
@@ -130,7 +130,7 @@ class RegimesEngine(PathSettling):
         scratch = filter.make_scratch(len(self.chains.weight), self.chains.uid.shape[1])
         while first < last and not (stops and written > 0):
             if filter.needs_room(self.chains, self.limits):
-                self.chains = with_room(self.chains, min(2 * self.chains.uid.shape[1], MAX_STATES))
+                self.chains = with_room(self.chains, min(self.chains.uid.shape[1] + _MORE_ROOM, MAX_STATES))
                 scratch = filter.make_scratch(len(self.chains.weight), self.chains.uid.shape[1])
             first, written = _extend(
                 self.chains, scratch, self.limits, self.watch, batch.rows, first, last, policy, state, self.tracker,
@@ -325,7 +325,7 @@ class RegimesEngine(PathSettling):
         self.watch.ints[:], self.watch.floats[:] = arrays["watch_ints"], arrays["watch_floats"]
         room = self.chains.uid.shape[1]
         while room < saved.states_in(arrays):
-            room *= 2
+            room += _MORE_ROOM
         if room > self.chains.uid.shape[1]:
             self.chains = with_room(self.chains, min(room, MAX_STATES))
         saved.unpack(arrays, self.chains)

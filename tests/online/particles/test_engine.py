@@ -6,18 +6,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from eight_observations import CHANGE8, LOG_EVIDENCE8, MODEL8, Y8
 
 import ishsmm_stream as hs
-
-# Every segmentation times every partition into states; see tests/batch/test_sample.py.
-Y8 = [-1.2, -0.9, 1.6, 1.2, 2.0, -1.1, -0.8, 0.4]
-MODEL8 = hs.ied(
-    hs.emissions.Normal(mean=0.0, mean_weight=0.5, shape=2.0, scale=1.0),
-    hs.durations.Poisson(shape=2.0, scale=0.6),
-    alpha0=4.0, alpha1=3.0, c=3.0, d=0.0,
-)  # fmt: skip
-CHANGE8 = [0.158, 0.916, 0.130, 0.128, 0.929, 0.223, 0.628]
-LOG_EVIDENCE8 = -13.366
 
 MODEL = hs.ied(
     hs.emissions.Normal(mean=0.0, mean_weight=0.1, shape=1.0, scale=1.0), hs.durations.Poisson(shape=1.0, scale=100.0)
