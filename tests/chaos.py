@@ -100,6 +100,9 @@ def plan(faults: int, seed: int) -> list[str]:
     return found[:faults]
 
 
+_TRIES = 4  # workers that are asked to fail in a commit
+
+
 class Load:
     """Readings of all sensors at a rate, until told to stop; a broker that is away delays them."""
 
@@ -282,13 +285,27 @@ class Chaos:
         self._load.widen()
 
     def _in_commit(self, fault: str) -> None:
-        """Between the offsets of a cycle and the return of its commit."""
-        worker = self._any_worker()
+        """Between the offsets of a cycle and the return of its commit.
+
+        A worker that has no partition at the moment has nothing to commit: then another one gets the order.
+        """
         node = self._some_node()
-        order = worker.fault_file.with_suffix(".order")
-        order.write_text(f"{fault} {node.pid}", encoding="utf-8")
-        order.rename(worker.fault_file)  # whole, or not there
-        eventually(lambda: not worker.fault_file.exists() or not worker.running, 60.0, f"{fault}: a commit")
+        seen = []
+        for _ in range(_TRIES):
+            worker = self._any_worker()
+            seen.append(worker)
+            order = worker.fault_file.with_suffix(".order")
+            order.write_text(f"{fault} {node.pid}", encoding="utf-8")
+            order.rename(worker.fault_file)  # whole, or not there
+            deadline = time.monotonic() + 40.0
+            while worker.fault_file.exists() and worker.running and time.monotonic() < deadline:
+                time.sleep(0.05)
+            if not (worker.fault_file.exists() and worker.running):
+                break
+            worker.fault_file.unlink(missing_ok=True)
+        else:
+            logs = "\n\n".join(worker.tail() for worker in seen)
+            raise AssertionError(f"{fault}: none of {_TRIES} workers committed; their last lines:\n{logs}")
         worker.fault_file.unlink(missing_ok=True)
         if fault == "stop-before":
             # longer than its session: others have its partitions, and wait for this transaction

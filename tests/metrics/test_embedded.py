@@ -75,9 +75,11 @@ def test_what_is_counted(service):
     assert value("ishsmm_evicted_sensors") == 0
     assert value("ishsmm_lag_records", topic="intake", partition="0") == 0
     assert value("ishsmm_queue_fill_ratio", queue="intake") == 0
+    # a cycle may end between two questions: what is counted first is asked for last
+    cycles, measured = value("ishsmm_cycle_seconds_count"), value("ishsmm_end_to_end_seconds_count")
     commits = value("ishsmm_commits_total")
-    assert 0 < value("ishsmm_end_to_end_seconds_count") <= commits == value("ishsmm_commit_seconds_count")
-    assert value("ishsmm_cycle_seconds_count") <= commits
+    assert 0 < measured <= commits <= value("ishsmm_commit_seconds_count")
+    assert cycles <= commits
     assert 1e-6 < value("ishsmm_inference_step_seconds_sum") / value("ishsmm_inference_step_seconds_count") < 1
     eventually(lambda: value("ishsmm_snapshots_total") >= 4)
     assert value("ishsmm_changelog_bytes_total") > 1000
