@@ -1,7 +1,7 @@
 """Where chains begin: trajectories guessed from the data.
 
 A chain leaves a poor guess slowly where durations are explicit: peaked durations keep segments that are too short, and
-states that are one do not merge. So several kinds of guesses are made, and ``sample.py`` lets them compete.
+states that are one do not merge. So several kinds of guesses are made, which compete: see ``burn_in.py``.
 """
 
 from __future__ import annotations
