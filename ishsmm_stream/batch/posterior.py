@@ -230,9 +230,10 @@ class Posterior:
         if len(behind):
             chains = f"chain {behind[0] + 1} lies" if len(behind) == 1 else f"{len(behind)} chains lie"
             stuck = f" ({chains} up to {np.ptp(masses):.0f} nats behind the best in log_mass)"
+        tempering = "" if self.model.outliers else f", or set {option('rungs')} to 4"
         return [
             f"the chains disagree: R-hat of {worst} is {found[worst]:.2f}{stuck}; raise {option('burn_in')} and "
-            f"{option('draws')}, or set {option('rungs')} to 4. The best explanation of all chains is in map"
+            f"{option('draws')}{tempering}. The best explanation of all chains is in map"
         ]
 
     def to_dataframe(self) -> Any:

@@ -1,5 +1,6 @@
 """Chains find the same answer whatever they begin with; if they do not, they say so."""
 
+import dataclasses
 import itertools
 
 import numpy as np
@@ -155,6 +156,13 @@ def test_chains_that_disagree_are_named_with_a_remedy():
     assert "raise burn_in and draws, or set rungs to 4" in sentence
     assert "--burn-in" in stuck().disagreements(lambda name: "--" + name.replace("_", "-"))[0]
     assert stuck(draws=5).disagreements() == []
+
+
+def test_what_a_model_does_not_take_is_no_remedy():
+    found = stuck()
+    found.model = dataclasses.replace(IED, outliers=hs.priors.Outliers(0.01, 0.0, 10.0))
+    (sentence,) = found.disagreements()
+    assert "rungs" not in sentence
 
 
 def test_chains_that_agree_are_not_warned_of(recwarn):
