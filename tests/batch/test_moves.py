@@ -58,6 +58,14 @@ def test_moves_leave_the_joint_distribution_as_it_is(name):
     assert max(map(abs, scores.values())) < 5.0, scores
 
 
+def test_states_of_many_segments_are_split_and_merged_rightly():
+    """Enough segments of a state for the order in which a split deals them out to count: without ln P(allocation) in
+    the ratio, the number of states is off by six standard errors."""
+    model, settings = CASES["ied"]
+    scores = joint_distribution.z_scores(model, length=30, sweeps=15_000, seed=24, moves=40, **settings)
+    assert max(map(abs, scores.values())) < 5.0, scores
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("name", ["ied", "ied with discount", "ied, other durations", "hdp_hsmm",
                                   "hdp_hsmm, mean reverting, outliers", "unrestricted, with durations"])  # fmt: skip
