@@ -22,7 +22,6 @@ from ishsmm_stream.model.presets import Model
 _GUESSES = (None, 10.0, 30.0, 100.0, 3.0, 10.0, 30.0, None)
 _SHARE = 0.5  # of burn-in
 _FEWEST_SWEEPS = 3  # of a guess in a round
-_MOST_STATES = 20
 
 Report = Callable[[int], None]
 
@@ -51,7 +50,9 @@ def _winner(
         count //= 2
     if count == 1 or model.is_renewal or settings.get("paper_slice"):
         return Chain(model, y, rng, **settings), 0
-    most = min(_MOST_STATES, settings.get("max_states", _MOST_STATES), model.topology.states or _MOST_STATES)
+    most = min(
+        starts.MOST_STATES, settings.get("max_states", starts.MOST_STATES), model.topology.states or starts.MOST_STATES
+    )
     guesses = [_guess(guess, model, y, rng, most) for guess in _GUESSES[:count]]
     chains = [Chain(model, y, rng, **settings, first=guess) for guess in guesses]
     per_round = budget // _rounds(count)

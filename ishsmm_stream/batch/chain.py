@@ -18,7 +18,6 @@ from ishsmm_stream.model.topology import is_left_to_right
 
 # Slots beyond the instantiated states that are filled from the prior before the beam asks for them.
 _SPARE_SLOTS = 3
-_MOST_FIRST_STATES = 20
 # Moves of whole segments and states in a sweep: they shall cost a fifth of it.
 _FEWEST_MOVES, _LENGTH_PER_MOVE = 4, 400
 # A long series starts from what these many sweeps find in these many first observations.
@@ -151,14 +150,14 @@ class Chain:
     # The first guess
 
     def _first_guess(self) -> Trajectory:
-        most = min(_MOST_FIRST_STATES, self.max_states)
+        most = min(starts.MOST_STATES, self.max_states)
         known = self._states_of_the_first_observations(most)
         return starts.by_observation(self.rng, self.model, self.y, known, most)
 
     def _begin_with(self, first: Trajectory) -> None:
         """Take the guess where the topology lets it stand, one segment elsewhere."""
         self.starts, self.labels = first
-        if self._refresh_indices and len(self.starts) <= _MOST_FIRST_STATES:
+        if self._refresh_indices and len(self.starts) <= starts.MOST_STATES:
             self.labels = np.arange(len(self.starts))  # no state returns
         if not self.rules.allowed[self.labels[:-1] + 1, self.labels[1:]].all():
             self.starts = np.zeros(1, dtype=np.int64)

@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from ishsmm_stream._jit import kernel, owning_kernel
-from ishsmm_stream._special import draw_log_gamma, log_add
+from ishsmm_stream._special import draw_index, draw_log_gamma, log_add
 from ishsmm_stream.batch import hierarchy, segments
 from ishsmm_stream.batch.segments import segment_end
 from ishsmm_stream.batch.weights import ALPHA1, TAIL_G, break_stick
@@ -115,7 +115,7 @@ def _allocate(rng, emission, duration, y, starts, members, first, second, is_sec
     stats = np.empty((2, emissions.stats_size(emission)))
     work = np.empty((2, emissions.stats_size(emission)))
     dwells = np.empty((2, durations.stats_size(duration)))
-    known = np.empty(2)
+    known, with_it, scores = np.empty(2), np.empty(2), np.empty(2)  # ln marginals without and with a member
     sizes = np.ones(2)
     last = starts.shape[0] - 1
     length = y.shape[0]
@@ -131,11 +131,11 @@ def _allocate(rng, emission, duration, y, starts, members, first, second, is_sec
     for n in range(members.shape[0]):
         i = members[n]
         end = segment_end(starts, i, length)
-        scores = np.empty(2)
         for part in range(2):
             work[part] = stats[part]
             _add_block(emission, y, starts[i], end, work[part])
-            scores[part] = emissions.log_marginal(emission, work[part]) - known[part] + math.log(sizes[part])
+            with_it[part] = emissions.log_marginal(emission, work[part])
+            scores[part] = with_it[part] - known[part] + math.log(sizes[part])
             if i < last:
                 scores[part] += durations.log_predictive_pmf(duration, dwells[part], end - starts[i] - 1)
         norm = log_add(scores[0], scores[1])
@@ -143,11 +143,9 @@ def _allocate(rng, emission, duration, y, starts, members, first, second, is_sec
             is_second[n] = rng.random() < math.exp(scores[1] - norm)
         part = 1 if is_second[n] else 0
         total += scores[part] - norm
-        known[part] += scores[part] - math.log(sizes[part])
+        known[part] = with_it[part]
         if i < last:
-            r = end - starts[i] - 1
-            known[part] -= durations.log_predictive_pmf(duration, dwells[part], r)
-            durations.add(duration, dwells[part], r)
+            durations.add(duration, dwells[part], end - starts[i] - 1)
         stats[part] = work[part]
         sizes[part] += 1.0
     return total
@@ -243,16 +241,7 @@ def relabel(rng, emission, duration, rules, weights, rows, y, starts, labels, co
                 targets[k] = log_target(emission, duration, rules, weights, y, starts, labels, count)
             scores[k] = targets[k] - (log_taken if k == extra else 0.0)
             top = max(top, scores[k])
-    total = 0.0
-    for k in range(count):
-        total += math.exp(scores[k] - top)
-    left = rng.random() * total
-    chosen = own
-    for k in range(count):
-        left -= math.exp(scores[k] - top)
-        if left < 0.0:
-            chosen = k
-            break
+    chosen = draw_index(rng, np.exp(scores - top), count)
     labels[i] = chosen
     return targets[chosen], count
 
@@ -343,13 +332,7 @@ def _draw_piece(rng, emission, duration, y, starts, labels, i, place, inner, kno
     if known_end > 0:
         chosen = known_end - known_start - 1
     else:
-        chosen = size - 1
-        left = rng.random()
-        for r in range(size):
-            left -= math.exp(scores[r] - norm)
-            if left < 0.0:
-                chosen = r
-                break
+        chosen = draw_index(rng, np.exp(scores - norm), size)
     if place == _BACK:
         start = stop - chosen - 1
     return start, start + chosen + 1, log_start + scores[chosen] - norm

@@ -15,7 +15,7 @@ from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model
 
-HIGHEST_RHAT = 1.1
+_HIGHEST_RHAT = 1.1
 _FEWEST_DRAWS = 20  # of a chain, before it is judged
 _NEAR = 3.0  # nats of ln mass between chains that may have found the same
 # How far means of chains may lie apart before it matters: R-hat alone is large, too, for a number that hardly varies.
@@ -216,14 +216,11 @@ class Posterior:
         if len(self.chains) < 2 or len(self.chains[0]) < _FEWEST_DRAWS:
             return []
         scalars = self._scalars()
-        found = {
-            name: rhat(scalars[name])
-            for name, least in _MATERIAL.items()
-            if np.ptp(scalars[name].mean(axis=1)) > least and rhat(scalars[name]) > HIGHEST_RHAT
-        }
-        if not found:
+        apart = [name for name, least in _MATERIAL.items() if np.ptp(scalars[name].mean(axis=1)) > least]
+        found = {name: rhat(scalars[name]) for name in apart}
+        worst = max(found, key=lambda name: found[name], default=None)
+        if worst is None or found[worst] <= _HIGHEST_RHAT:
             return []
-        worst = max(found, key=lambda name: found[name])
         masses = scalars["log_mass"].mean(axis=1)
         behind = np.flatnonzero(masses < masses.max() - _NEAR)
         stuck = ""

@@ -16,7 +16,7 @@ from ishsmm_stream.batch.burn_in import burnt_in
 from ishsmm_stream.batch.chain import Chain, Draw
 from ishsmm_stream.batch.exact import ExactPosterior
 from ishsmm_stream.batch.posterior import ConvergenceWarning, Posterior
-from ishsmm_stream.batch.tempering import TemperedChain, thinned
+from ishsmm_stream.batch.tempering import TemperedChain, tempered
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model, recurring
 
@@ -92,15 +92,7 @@ def sample(
             if rungs == 1:
                 chain = burnt_in(model, data, rng, burn_in, settings, report)
             else:
-                seen = thinned(data, rungs, rng)
-                alone = burn_in // 2
-                # the others' sweeps do not count, but an interrupt must get through
-                reports = [report] + [lambda _: report(0)] * (rungs - 1)
-                found = [burnt_in(model, y, rng, alone, settings, tell) for y, tell in zip(seen, reports, strict=True)]
-                chain = TemperedChain(found, rng)
-                for _ in range(burn_in - alone):
-                    chain.sweep()
-                    report(1)
+                chain = tempered(model, data, rng, burn_in, rungs, settings, report)
             kept: list[Draw] = []
             for _ in range(draws):
                 chain.sweep(weigh=True)

@@ -20,6 +20,7 @@ from ishsmm_stream.model.durations import family as durations
 from ishsmm_stream.model.emissions import family as emissions
 from ishsmm_stream.model.presets import Model
 
+MOST_STATES = 20  # of a guess
 # A series is segmented in blocks of this length, since the work grows with the square.
 _BLOCK = 500
 # A reading is an outlier at first if none of its neighbours is nearer than this many standard deviations of the noise.

@@ -11,11 +11,14 @@ theta integrated out:
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
 from ishsmm_stream.batch import segments
+from ishsmm_stream.batch.burn_in import Report, burnt_in
 from ishsmm_stream.batch.chain import Chain, Draw
+from ishsmm_stream.model.presets import Model
 
 # Readings that a rung does not see though the one before does: with many more, neighbours hardly ever exchange.
 _FEWER = 40
@@ -27,6 +30,28 @@ def thinned(y: np.ndarray, rungs: int, rng: np.random.Generator) -> list[np.ndar
     keys = rng.random((len(y), 1))
     shares = np.linspace(1.0, max(1.0 - _FEWER * (rungs - 1) / len(y), _LEAST_SHARE), rungs)
     return [y] + [np.where(keys < share, y, np.nan) for share in shares[1:]]
+
+
+def tempered(
+    model: Model,
+    y: np.ndarray,
+    rng: np.random.Generator,
+    sweeps: int,
+    rungs: int,
+    settings: dict[str, Any],
+    report: Report,
+) -> TemperedChain:
+    """Return a tempered chain after burn-in: half of the sweeps each rung for itself, half of them together."""
+    alone = sweeps // 2
+    # the other rungs' sweeps do not count, but an interrupt must get through
+    reports = [report] + [lambda _: report(0)] * (rungs - 1)
+    seen = thinned(y, rungs, rng)
+    chains = [burnt_in(model, part, rng, alone, settings, tell) for part, tell in zip(seen, reports, strict=True)]
+    chain = TemperedChain(chains, rng)
+    for _ in range(sweeps - alone):
+        chain.sweep()
+        report(1)
+    return chain
 
 
 class TemperedChain:

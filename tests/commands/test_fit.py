@@ -112,7 +112,7 @@ def test_states_that_return_are_told_with_their_parameters(regimes, tmp_path, ca
         mean = state["parameters"]["mean"]
         assert mean["low"] < observed.mean() < mean["high"]
         assert mean["mean"] == pytest.approx(observed.mean(), abs=0.2)
-    assert (low["occupancy"], high["occupancy"]) == (pytest.approx(2 / 3, abs=0.1), pytest.approx(1 / 3, abs=0.1))
+    assert (low["occupancy"], high["occupancy"]) == (pytest.approx(2 / 3, abs=0.05), pytest.approx(1 / 3, abs=0.05))
     assert sum(result["n_states"].values()) == pytest.approx(1.0)
     assert result["settings"]["alpha1"] == {"prior": "gamma", "shape": 1.0, "rate": 1.0}
     text = capsys.readouterr().out
